@@ -1,0 +1,32 @@
+# The packages that Debian ships. A missing engine is left out with a word; a missing package that
+# the project cannot do without stops the configuration with the command that installs it.
+find_package(PkgConfig REQUIRED)
+
+function(seam_require prefix module package)
+  pkg_check_modules(${prefix} QUIET IMPORTED_TARGET ${module})
+  if(NOT ${prefix}_FOUND)
+    message(FATAL_ERROR "${module} is missing: run scripts/deps.sh, or apt-get install ${package}")
+  endif()
+endfunction()
+
+function(seam_engine_package option prefix module package)
+  if(NOT ${option})
+    message(STATUS "engine left out by ${option}=OFF: ${module}")
+    return()
+  endif()
+  pkg_check_modules(${prefix} QUIET IMPORTED_TARGET ${module})
+  if(${prefix}_FOUND)
+    message(STATUS "engine built in: ${module} ${${prefix}_VERSION}")
+  else()
+    message(STATUS "engine left out, its package is missing: ${module} (apt-get install ${package})")
+    set(${option} OFF PARENT_SCOPE)
+  endif()
+endfunction()
+
+seam_engine_package(SEAM_WITH_LMDB SEAM_LMDB lmdb liblmdb-dev)
+seam_engine_package(SEAM_WITH_ROCKSDB SEAM_ROCKSDB rocksdb librocksdb-dev)
+seam_require(SEAM_JANSSON jansson libjansson-dev)
+seam_require(SEAM_INIH inih libinih-dev)
+if(SEAM_BUILD_TESTS)
+  seam_require(SEAM_CMOCKA cmocka libcmocka-dev)
+endif()
