@@ -18,7 +18,9 @@
 extern "C" {
 #endif
 
-enum { /* open flags; the descriptor is close-on-exec */
+/* Open flags. The descriptor is close-on-exec. What is no regular file is refused (-EISDIR, -ENXIO;
+ * -ELOOP for a symbolic link), and so is a file that has more than one name (-EMLINK). */
+enum {
     SEAM_FILE_READ = 0,
     SEAM_FILE_WRITE = 1,
     SEAM_FILE_CREATE = 2, /* with NEW: must not exist; mode 0600 is set whatever the umask */
@@ -34,6 +36,8 @@ enum seam_file_kind { SEAM_FILE_ABSENT, SEAM_FILE_REGULAR, SEAM_FILE_DIRECTORY, 
 struct seam_file_info {
     enum seam_file_kind kind;
     uint64_t size, allocated, links;
+    bool foreign; /* owned by a user who is neither this one nor root, and this one is not root */
+    bool loose;   /* its group or everybody may write to it */
 };
 
 /* Called with each name but "." and ".."; a value other than 0 ends the listing and is returned. */
@@ -42,7 +46,8 @@ typedef int (*seam_list_fn)(void *arg, const char *name);
 struct seam_platform {
     void *ctx;
     int (*open)(void *ctx, int dir, const char *name, int flags);
-    int (*open_root)(void *ctx, const char *path); /* an existing directory, by path */
+    int (*open_root)(void *ctx, const char *path); /* an existing directory, by path; its last
+                                                      component is not followed, but "link/." is */
     int (*close)(void *ctx, int fd);
     ssize_t (*pread)(void *ctx, int fd, void *buf, size_t len, uint64_t offset);
     ssize_t (*pwritev)(void *ctx, int fd, const struct iovec *parts, int n, uint64_t offset);
@@ -55,7 +60,8 @@ struct seam_platform {
     int (*unlink)(void *ctx, int dir, const char *name);
     int (*rmdir)(void *ctx, int dir, const char *name);
     int (*mkdir)(void *ctx, int dir, const char *name); /* mode 0700 whatever the umask */
-    int (*stat)(void *ctx, int dir, const char *name, struct seam_file_info *ret); /* "": dir itself */
+    int (*stat)(void *ctx, int dir, const char *name, struct seam_file_info *ret);
+    /* stat of "": the descriptor itself; a name that is not there: 0 and SEAM_FILE_ABSENT */
     int (*list)(void *ctx, int dir, seam_list_fn fn, void *arg);
     int (*lock)(void *ctx, int fd, bool exclusive); /* -EWOULDBLOCK if held by another open file */
     int (*space)(void *ctx, int fd, uint64_t *ret_free);
