@@ -1,0 +1,290 @@
+/* lmdb_space.c - how many pages a commit can take, and the blocks for them.
+ *
+ * LMDB never writes over a page that a reader or the last durable tree may need: a commit copies
+ * every page it changes. With readers that hold everything, all copies go to the end of the file. So
+ * a commit can be promised only if the file has room for the most pages it can copy, split off and
+ * fill with large values; that bound is computed here from its ops and the sizes of the tree.
+ *
+ * The tree may grow between prepare and commit, by the commits of others. A bound that rests on the
+ * size of the tree (no commit copies more leaves than there are) would then be too low. So who may
+ * make the trees of older tickets larger pays for it: it takes from the ledger also what they may
+ * need more, and hands it to them when it commits.
+ *
+ * Relies on the file system keeping blocks that fallocate gave: ext4, XFS and tmpfs do. On others
+ * (copy-on-write ones need new blocks to write into old ones) only free space can be looked at.
+ * Keeps true: used + promised <= min(cap, blocks of the file) where reservations are real; the file
+ * is never shorter than its last page, which is what lmdb_check.c tests at the next open. */
+#include "lmdb_private.h"
+
+#include <errno.h>
+#include <linux/magic.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+
+#define TREE_DEPTH_LEAST 8u /* depth that small commits are reckoned with: more than trees reach */
+#define CAPPED_FROM 64u     /* pages touched, from which on the tree's size is taken into account */
+#define FREE_IDS 500u       /* page numbers that one page of the free list holds */
+#define FIXED_PAGES 12u     /* the main database's root, Seam's records, ends of the free list */
+#define SPARE_PAGES 64u     /* left at the end of the file at close, for an open on a full disk */
+
+static uint64_t least(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+static uint64_t round_up(uint64_t n, uint64_t step)
+{
+    return (n + step - 1) / step * step;
+}
+
+/* Leaves: an insertion copies one leaf and may split it; a deletion may merge it with a neighbour,
+ * which is copied too. Splits of leaves beyond the first of each existing one need bytes: a half-full
+ * page has to be filled again, and LMDB's split leaves at least a quarter free on one side. Inner
+ * pages: as many per level, but no more than there are; they split when leaves do, and when a
+ * deletion puts a longer key into one. */
+void lmdb_space_bound(const struct lmdb_space *s, const struct lmdb_tree *tree,
+                      const struct lmdb_load *load, const struct lmdb_growth *others,
+                      struct lmdb_bound *ret)
+{
+    uint64_t depth = tree->depth + 2 > TREE_DEPTH_LEAST ? tree->depth + 2 : TREE_DEPTH_LEAST;
+    uint64_t deletes = load->deletes + load->covered + (load->ranges > 0 ? load->puts : 0);
+    uint64_t touched = load->puts + 2 * deletes;
+    uint64_t inner = touched * (depth - 1);
+    uint64_t splits = load->puts;
+    uint64_t inner_splits = (splits + deletes) * (depth - 1) + 1;
+    uint64_t most = touched + inner + splits + inner_splits;
+    if (touched >= CAPPED_FROM) {
+        uint64_t leaf = tree->leaf + others->tree, branch = tree->branch + others->tree;
+        splits = least(splits, leaf + 4 * load->node_bytes / s->page + 2);
+        leaf += splits;
+        inner = least(inner, branch + splits);
+        inner_splits = least(inner_splits, splits + branch + least(deletes, branch) + depth);
+        touched = least(touched, leaf);
+    }
+    uint64_t copied = touched + inner + splits + inner_splits;
+    /* Its own record in the free list names every page it let go, large values included. */
+    uint64_t large = least(tree->overflow + others->large,
+                           (load->puts + deletes) * (LMDB_MAX_VALUE / s->page + 1));
+    uint64_t freed = touched + inner + large;
+    ret->pages = copied + load->overflow + FIXED_PAGES + tree->free_pages +
+                 2 * (freed / FREE_IDS + 2);
+    ret->growth.tree = splits + inner_splits;
+    ret->growth.large = load->overflow;
+    ret->room = most - copied;
+}
+
+static uint64_t hold_growth(const struct lmdb_hold *older, const struct lmdb_hold *newer)
+{
+    uint64_t more = least(newer->bound.growth.tree, older->bound.room);
+    more += round_up(newer->bound.growth.large, FREE_IDS / 4) / (FREE_IDS / 4);
+    if (older->load.ranges > 0) /* what newer puts into older's range, older has to delete */
+        more += newer->load.puts * 4 * TREE_DEPTH_LEAST;
+    return more;
+}
+
+/* Where the file system is known to keep blocks for a range that was allocated. */
+static bool keeps_blocks(int fd)
+{
+    struct statfs fs;
+    if (fstatfs(fd, &fs) != 0)
+        return false;
+    unsigned long type = (unsigned long)fs.f_type;
+    return type == EXT4_SUPER_MAGIC || type == XFS_SUPER_MAGIC || type == TMPFS_MAGIC;
+}
+
+int lmdb_space_open(struct lmdb_space *s, const struct seam_platform *os, uint64_t cap,
+                    struct seam_err *err)
+{
+    s->os = os;
+    s->cap = cap;
+    int rc = seam_ledger_open(os, cap, &s->ledger, err);
+    if (rc != SEAM_OK)
+        return rc;
+    pthread_mutex_init(&s->lock, NULL);
+    pthread_mutex_init(&s->file_lock, NULL);
+    struct stat st;
+    if (fstat(s->fd, &st) != 0)
+        st.st_size = 0;
+    s->ready = (uint64_t)st.st_size / s->page * s->page;
+    /* Also fills the holes that a sparse copy may have, so that pages below the end are real. */
+    s->real = keeps_blocks(s->fd) && s->ready > 0 &&
+              os->allocate(os->ctx, s->fd, 0, s->ready) == 0;
+    return SEAM_OK;
+}
+
+void lmdb_space_trim(struct lmdb_space *s)
+{
+    uint64_t keep = (s->tree.used + SPARE_PAGES) * s->page;
+    if (s->tree.used > 0 && keep < s->ready)
+        (void)s->os->truncate(s->os->ctx, s->fd, keep);
+}
+
+void lmdb_space_close(struct lmdb_space *s)
+{
+    if (s->ledger == NULL)
+        return;
+    seam_ledger_close(s->ledger);
+    s->ledger = NULL;
+    pthread_mutex_destroy(&s->lock);
+    pthread_mutex_destroy(&s->file_lock);
+}
+
+void lmdb_space_load(const struct lmdb_space *s, const struct seam_op *ops, size_t n,
+                     struct lmdb_load *ret)
+{
+    memset(ret, 0, sizeof *ret);
+    for (size_t i = 0; i < n; i++) {
+        if (ops[i].kind == SEAM_PUT) {
+            uint64_t value = ops[i].head.len + ops[i].body.len;
+            uint64_t node = 8 + ops[i].key.len + value;
+            ret->puts++;
+            if (node > s->node_max) {
+                ret->overflow += (15 + value) / s->page + 1;
+                node = 16 + ops[i].key.len;
+            }
+            ret->node_bytes += node + 3;
+        } else if (ops[i].kind == SEAM_DELETE) {
+            ret->deletes++;
+        } else {
+            ret->ranges++;
+        }
+    }
+}
+
+/* Gives [ready, want) blocks, in steps. The size moves up with them, so that no commit pays for a
+ * new size in its flush and a page that LMDB leaves unwritten at the end is inside the file. */
+static int grow(struct lmdb_space *s, uint64_t want, uint64_t promised)
+{
+    const struct seam_platform *os = s->os;
+    uint64_t to = least(round_up(want, s->chunk), round_up(s->cap, s->page));
+    if (!s->real) {
+        uint64_t left = 0;
+        int rc = os->space(os->ctx, s->fd, &left);
+        if (rc < 0)
+            return rc;
+        if (left < promised)
+            return -ENOSPC;
+        to = to < want ? want : to;
+        return os->truncate(os->ctx, s->fd, to) < 0 ? -ENOSPC : (s->ready = to, 0);
+    }
+    int rc = to < want ? -ENOSPC : os->allocate(os->ctx, s->fd, s->ready, to - s->ready);
+    if (rc == -ENOSPC || rc == -EDQUOT || rc == -EFBIG) {
+        to = round_up(want, s->page);
+        rc = os->allocate(os->ctx, s->fd, s->ready, to - s->ready);
+    }
+    if (rc >= 0)
+        rc = os->truncate(os->ctx, s->fd, to);
+    if (rc < 0) {
+        (void)os->truncate(os->ctx, s->fd, s->ready); /* blocks of a partial success go back */
+        return rc;
+    }
+    s->ready = to;
+    return 0;
+}
+
+static int ensure(struct lmdb_space *s, struct seam_err *err)
+{
+    pthread_mutex_lock(&s->file_lock);
+    pthread_mutex_lock(&s->lock);
+    uint64_t promised = seam_ledger_promised(s->ledger);
+    uint64_t want = s->tree.used * s->page + promised;
+    pthread_mutex_unlock(&s->lock);
+    int rc = 0;
+    if (want > s->ready || !s->real)
+        rc = grow(s, want > s->ready ? want : s->ready, promised);
+    pthread_mutex_unlock(&s->file_lock);
+    if (rc >= 0)
+        return SEAM_OK;
+    int code = seam_fail_os(err, -rc,
+                            "%s: no room for the %llu bytes that open commits may need: free some",
+                            LMDB_DATA_FILE, (unsigned long long)promised);
+    if (err != NULL && code == SEAM_E_NO_SPACE) {
+        err->limit = "disk";
+        err->max = s->ready;
+        err->got = want;
+    }
+    return code;
+}
+
+static void hold_unlink(struct lmdb_space *s, struct lmdb_hold *h)
+{
+    *(h->prev != NULL ? &h->prev->next : &s->first) = h->next;
+    *(h->next != NULL ? &h->next->prev : &s->last) = h->prev;
+    h->prev = h->next = NULL;
+}
+
+int lmdb_space_take(struct lmdb_space *s, struct lmdb_hold *hold, uint64_t deadline_ns,
+                    struct seam_err *err)
+{
+    struct lmdb_growth grown = {0, 0};
+    uint64_t others = 0;
+    pthread_mutex_lock(&s->lock);
+    for (const struct lmdb_hold *h = s->first; h != NULL; h = h->next) {
+        grown.tree += h->bound.growth.tree;
+        grown.large += h->bound.growth.large;
+    }
+    lmdb_space_bound(s, &s->tree, &hold->load, &grown, &hold->bound);
+    for (const struct lmdb_hold *h = s->first; h != NULL; h = h->next)
+        others += hold_growth(h, hold);
+    uint64_t bytes = (hold->bound.pages + others) * s->page;
+    hold->bytes = bytes;
+    hold->next = NULL;
+    hold->prev = s->last;
+    *(s->last != NULL ? &s->last->next : &s->first) = hold;
+    s->last = hold;
+    pthread_mutex_unlock(&s->lock);
+
+    int rc = seam_ledger_take(s->ledger, bytes, deadline_ns, "disk", err);
+    if (rc == SEAM_OK) {
+        rc = ensure(s, err);
+        if (rc != SEAM_OK)
+            lmdb_space_give(s, hold, false);
+        return rc;
+    }
+    pthread_mutex_lock(&s->lock);
+    hold_unlink(s, hold);
+    uint64_t handed = hold->bytes - bytes; /* by commits that ended meanwhile */
+    if (handed > 0)
+        seam_ledger_give(s->ledger, handed, UINT64_MAX);
+    pthread_mutex_unlock(&s->lock);
+    return rc;
+}
+
+void lmdb_space_give(struct lmdb_space *s, struct lmdb_hold *hold, bool committed)
+{
+    pthread_mutex_lock(&s->lock);
+    if (committed) {
+        for (struct lmdb_hold *h = s->first; h != hold; h = h->next) {
+            uint64_t more = hold_growth(h, hold);
+            if (more * s->page > hold->bytes)
+                break;
+            hold->bytes -= more * s->page;
+            h->bytes += more * s->page;
+            h->bound.pages += more;
+            h->bound.room -= least(more, h->bound.room);
+        }
+    }
+    hold_unlink(s, hold);
+    seam_ledger_give(s->ledger, hold->bytes, s->tree.used * s->page);
+    pthread_mutex_unlock(&s->lock);
+}
+
+void lmdb_space_update(struct lmdb_space *s, const struct lmdb_tree *tree, uint64_t promised)
+{
+    pthread_mutex_lock(&s->lock);
+    uint64_t added = tree->used > s->tree.used ? tree->used - s->tree.used : 0;
+    if (promised > 0 && added * 100 / promised > s->worst_percent)
+        s->worst_percent = added * 100 / promised;
+    s->tree = *tree;
+    pthread_mutex_unlock(&s->lock);
+}
+
+bool lmdb_space_ahead(struct lmdb_space *s, uint64_t pages)
+{
+    pthread_mutex_lock(&s->file_lock);
+    uint64_t want = (s->tree.used + pages) * s->page;
+    int rc = want > s->ready ? grow(s, want, pages * s->page) : 0;
+    pthread_mutex_unlock(&s->file_lock);
+    return rc >= 0;
+}
