@@ -1,0 +1,212 @@
+/* commit.c - prepare, commit, abort, write, sync, and poisoning.
+ *
+ * Relies on check.c for validation and on the layers for the work. Keeps true: a ticket holds
+ * amounts only; everything that can refuse does so in prepare; after SEAM_E_UNKNOWN no later write
+ * reaches the engine. */
+#include "core.h"
+
+#include <string.h>
+
+int seam_db_usable(const struct seam_db *db, struct seam_err *err)
+{
+    if (seam_fork_mark_holds(&db->mark))
+        return SEAM_OK;
+    return seam_fail(err, SEAM_E_FORKED, "this handle was opened before fork(): open '%s' again",
+                     db->name);
+}
+
+static int poisoned(const struct seam_db *db, struct seam_err *err)
+{
+    return seam_fail(err, SEAM_E_POISONED,
+                     "a write to '%s' failed earlier: close it and open it again to learn what holds",
+                     db->name);
+}
+
+/* The engine's own text is kept; the count of acks that are in doubt now is added. */
+static int poison(struct seam_db *db, int rc, struct seam_err *err)
+{
+    atomic_store(&db->poisoned, true);
+    if (!err)
+        return SEAM_E_UNKNOWN;
+    if (rc != SEAM_E_UNKNOWN)
+        err->code = SEAM_E_UNKNOWN;
+    err->unknown_acks = atomic_load(&db->unsynced);
+    return SEAM_E_UNKNOWN;
+}
+
+static int check_ack(const struct seam_db *db, uint32_t ack, struct seam_err *err)
+{
+    if ((ack & 0xffu) > SEAM_ACK_POWER)
+        return seam_fail(err, SEAM_E_INVALID, "ack level %u is none of none, process, os, power",
+                         (unsigned)(ack & 0xffu));
+    if (SEAM_ACK_LEVEL(ack) > db->limits.best)
+        return seam_fail(err, SEAM_E_UNSUPPORTED, "'%s' cannot give ack %s, at most %s", db->name,
+                         seam_ack_name(SEAM_ACK_LEVEL(ack)), seam_ack_name(db->limits.best));
+    return SEAM_OK;
+}
+
+static int may_write(const struct seam_db *db, struct seam_err *err)
+{
+    int rc = seam_db_usable(db, err);
+    if (rc != SEAM_OK)
+        return rc;
+    if (db->read_only)
+        return seam_fail(err, SEAM_E_READ_ONLY, "'%s' was opened read-only", db->name);
+    return atomic_load(&db->poisoned) ? poisoned(db, err) : SEAM_OK;
+}
+
+/* A windowed ack is committed at the strongest level below that costs no flush. */
+static void set_ack(struct seam_ticket *t, uint32_t ack)
+{
+    t->level = SEAM_ACK_LEVEL(ack);
+    t->window_ms = SEAM_ACK_WINDOW_MS(ack);
+    t->c.ack = t->level;
+    if (t->window_ms && t->level > SEAM_ACK_PROCESS)
+        t->c.ack = SEAM_ACK_PROCESS;
+}
+
+static int ticket_fill(struct seam_db *db, const struct seam_op *ops, size_t n, uint32_t ack,
+                       struct seam_ticket *t, struct seam_err *err)
+{
+    int rc = may_write(db, err);
+    if (rc == SEAM_OK)
+        rc = check_ack(db, ack, err);
+    memset(t, 0, sizeof(*t));
+    if (rc == SEAM_OK)
+        rc = seam_check_ops(&db->limits, ops, n, &t->c.bytes, err);
+    if (rc != SEAM_OK)
+        return rc;
+    t->db = db;
+    t->c.ops = ops;
+    t->c.n = n;
+    set_ack(t, ack);
+    uint64_t begin = db->os->now_ns(db->os->ctx, SEAM_CLOCK_MONOTONIC);
+    uint64_t deadline = db->stall_ns ? begin + db->stall_ns : 0;
+    rc = seam_ledger_take(db->tickets, 1, deadline, "tickets", err);
+    if (rc != SEAM_OK)
+        return rc;
+    rc = seam_layer_prepare(db->top, &t->c, deadline, err);
+    if (rc != SEAM_OK)
+        seam_ledger_give(db->tickets, 1, UINT64_MAX);
+    uint64_t waited = db->os->now_ns(db->os->ctx, SEAM_CLOCK_MONOTONIC) - begin;
+    if (waited > 1000000)
+        atomic_fetch_add_explicit(&db->stall_us, waited / 1000, memory_order_relaxed);
+    return rc;
+}
+
+int seam_prepare(struct seam_db *db, const struct seam_op *ops, size_t n, uint32_t ack,
+                 struct seam_ticket **ret, struct seam_err *err)
+{
+    struct seam_ticket *t = db->os->alloc(db->os->ctx, sizeof(*t));
+    if (!t)
+        return seam_fail(err, SEAM_E_NOMEM, "no memory for a ticket");
+    int rc = ticket_fill(db, ops, n, ack, t, err);
+    if (rc != SEAM_OK) {
+        db->os->free(db->os->ctx, t);
+        return rc;
+    }
+    t->on_heap = true;
+    *ret = t;
+    return SEAM_OK;
+}
+
+static void ticket_free(struct seam_ticket *t)
+{
+    struct seam_db *db = t->db;
+    if (t->on_heap)
+        db->os->free(db->os->ctx, t);
+    seam_ledger_give(db->tickets, 1, UINT64_MAX);
+}
+
+void seam_abort(struct seam_ticket *t)
+{
+    if (!t)
+        return;
+    if (seam_fork_mark_holds(&t->db->mark))
+        seam_layer_abort(t->db->top, &t->c);
+    ticket_free(t);
+}
+
+/* Takes those that a flush is about to raise, so that two flushes at once cannot both count them. */
+static uint64_t claim_unsynced(struct seam_db *db, enum seam_ack level)
+{
+    return level == SEAM_ACK_POWER ? atomic_exchange(&db->unsynced, 0) : 0;
+}
+
+static int commit_done(struct seam_ticket *t, struct seam_acked *acked, struct seam_err *err)
+{
+    struct seam_db *db = t->db;
+    atomic_fetch_add_explicit(&db->commits, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&db->ops, t->c.n, memory_order_relaxed);
+    atomic_fetch_add_explicit(&db->user_bytes, t->c.bytes, memory_order_relaxed);
+    if (t->window_ms == 0 || acked->given >= t->level)
+        return SEAM_OK;
+    acked->window_ms = t->window_ms;
+    if (seam_window_owe(db, t->level, t->window_ms, err) == SEAM_OK)
+        return SEAM_OK;
+    acked->window_ms = 0; /* no thread to do it later: do it now */
+    int rc = seam_db_raise(db, t->level, err);
+    if (rc == SEAM_OK)
+        acked->given = t->level;
+    return rc;
+}
+
+int seam_commit(struct seam_ticket *t, struct seam_acked *ret, struct seam_err *err)
+{
+    struct seam_db *db = t->db;
+    struct seam_acked acked = {SEAM_ACK_NONE, 0, -1, 0, 0};
+    int rc = may_write(db, err);
+    if (rc != SEAM_OK) {
+        seam_abort(t);
+        return rc;
+    }
+    uint64_t raised = claim_unsynced(db, t->c.ack);
+    rc = seam_layer_commit(db->top, &t->c, &acked, err);
+    if (rc == SEAM_OK) {
+        if (acked.given > SEAM_ACK_NONE && acked.given < SEAM_ACK_POWER)
+            atomic_fetch_add(&db->unsynced, 1);
+        rc = commit_done(t, &acked, err);
+    } else {
+        atomic_fetch_add(&db->unsynced, raised);
+        rc = poison(db, rc, err);
+    }
+    ticket_free(t);
+    if (rc == SEAM_OK && ret)
+        *ret = acked;
+    return rc;
+}
+
+int seam_write(struct seam_db *db, const struct seam_op *ops, size_t n, uint32_t ack,
+               struct seam_acked *ret, struct seam_err *err)
+{
+    struct seam_ticket t;
+    int rc = ticket_fill(db, ops, n, ack, &t, err);
+    return rc == SEAM_OK ? seam_commit(&t, ret, err) : rc;
+}
+
+int seam_db_raise(struct seam_db *db, enum seam_ack level, struct seam_err *err)
+{
+    if (atomic_load(&db->poisoned))
+        return poisoned(db, err);
+    uint64_t raised = claim_unsynced(db, level);
+    int rc = seam_layer_sync(db->top, level, err);
+    if (rc == SEAM_OK)
+        return SEAM_OK;
+    atomic_fetch_add(&db->unsynced, raised);
+    return poison(db, rc, err);
+}
+
+int seam_sync(struct seam_db *db, enum seam_ack level, struct seam_err *err)
+{
+    int rc = may_write(db, err);
+    if (rc == SEAM_OK)
+        rc = check_ack(db, (uint32_t)level, err);
+    if (rc != SEAM_OK || level == SEAM_ACK_NONE)
+        return rc;
+    return seam_db_raise(db, level, err);
+}
+
+bool seam_db_poisoned(const struct seam_db *db)
+{
+    return atomic_load(&db->poisoned);
+}

@@ -1,0 +1,101 @@
+/* window.c - the flush that an ack with a window owes.
+ *
+ * Relies on the platform's monotonic clock being CLOCK_MONOTONIC where the thread sleeps. Keeps
+ * true: the flush begins at three quarters of the window at the latest, so that the promise holds
+ * while a flush takes under a quarter of it; a failed one poisons the db. */
+#include "core.h"
+
+#include <errno.h>
+#include <time.h>
+
+int seam_window_open(struct seam_window *w)
+{
+    pthread_condattr_t attr;
+    if (pthread_condattr_init(&attr) != 0)
+        return SEAM_E_NOMEM;
+#ifndef __APPLE__
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+#endif
+    int failed = pthread_cond_init(&w->changed, &attr);
+    pthread_condattr_destroy(&attr);
+    if (failed)
+        return SEAM_E_NOMEM;
+    pthread_mutex_init(&w->lock, NULL);
+    w->started = w->stop = false;
+    w->due_ns = 0;
+    w->level = SEAM_ACK_NONE;
+    return SEAM_OK;
+}
+
+static void wait_until(struct seam_window *w, uint64_t due_ns)
+{
+    struct timespec at = {(time_t)(due_ns / 1000000000u), (long)(due_ns % 1000000000u)};
+    pthread_cond_timedwait(&w->changed, &w->lock, &at);
+}
+
+static void *window_main(void *arg)
+{
+    struct seam_db *db = arg;
+    struct seam_window *w = &db->window;
+    pthread_mutex_lock(&w->lock);
+    while (!w->stop) {
+        if (w->due_ns == 0) {
+            pthread_cond_wait(&w->changed, &w->lock);
+        } else if (db->os->now_ns(db->os->ctx, SEAM_CLOCK_MONOTONIC) < w->due_ns) {
+            wait_until(w, w->due_ns);
+        } else {
+            enum seam_ack level = w->level;
+            w->due_ns = 0;
+            w->level = SEAM_ACK_NONE;
+            pthread_mutex_unlock(&w->lock);
+            (void)seam_db_raise(db, level, NULL); /* a failure poisons: the next write says so */
+            pthread_mutex_lock(&w->lock);
+        }
+    }
+    pthread_mutex_unlock(&w->lock);
+    return NULL;
+}
+
+static int window_start(struct seam_db *db, struct seam_err *err)
+{
+    struct seam_window *w = &db->window;
+    if (w->started)
+        return SEAM_OK;
+    int failed = pthread_create(&w->thread, NULL, window_main, db);
+    if (failed)
+        return seam_fail_os(err, failed, "cannot start the thread that flushes for ack windows");
+    w->started = true;
+    return SEAM_OK;
+}
+
+int seam_window_owe(struct seam_db *db, enum seam_ack level, uint32_t ms, struct seam_err *err)
+{
+    struct seam_window *w = &db->window;
+    uint64_t now = db->os->now_ns(db->os->ctx, SEAM_CLOCK_MONOTONIC);
+    uint64_t due = now + (uint64_t)ms * 750000u;
+    pthread_mutex_lock(&w->lock);
+    int rc = window_start(db, err);
+    if (rc == SEAM_OK) {
+        if (w->due_ns == 0 || due < w->due_ns)
+            w->due_ns = due;
+        if (level > w->level)
+            w->level = level;
+        pthread_cond_signal(&w->changed);
+    }
+    pthread_mutex_unlock(&w->lock);
+    return rc;
+}
+
+enum seam_ack seam_window_close(struct seam_window *w)
+{
+    pthread_mutex_lock(&w->lock);
+    w->stop = true;
+    enum seam_ack owed = w->due_ns ? w->level : SEAM_ACK_NONE;
+    pthread_cond_signal(&w->changed);
+    pthread_mutex_unlock(&w->lock);
+    if (w->started)
+        pthread_join(w->thread, NULL);
+    pthread_cond_destroy(&w->changed);
+    pthread_mutex_destroy(&w->lock);
+    return owed;
+}
