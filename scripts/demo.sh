@@ -1,0 +1,16 @@
+#!/usr/bin/env bash
+# demo.sh - sets up, builds, and compares every engine on this machine with both corpora, within two
+# minutes after the build. The tables go to stdout, the JSON to seam-bench-results/demo-PROFILE.json.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+scripts/deps.sh
+cmake --preset release >/dev/null
+cmake --build --preset release -- --no-print-directory -s
+
+mkdir -p seam-bench-results
+for profile in representative stress; do
+    build/release/seam bench --quick --profile "$profile" --json "seam-bench-results/demo-$profile.json" "$@"
+    echo
+done
+echo "Full figures: seam-bench-results/demo-*.json   What the columns mean: docs/reading-the-numbers.md"

@@ -1,0 +1,41 @@
+#!/usr/bin/env bash
+# test.sh - sets up and runs every test: gcc plain, ASan+UBSan, TSan, then a clang build that must
+# not warn and the short tests under it. Takes under 20 minutes on two cores.
+#   scripts/test.sh [dev|asan|tsan|clang|release]...   only these
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+scripts/deps.sh
+steps=("$@")
+[ ${#steps[@]} -gt 0 ] || steps=(dev asan tsan clang)
+
+build() { # preset, build directory, extra configure arguments
+    local preset=$1 dir=$2
+    shift 2
+    cmake --preset "$preset" -B "$dir" "$@" >/dev/null
+    cmake --build "$dir" -j "$(nproc)" -- --no-print-directory -s
+}
+
+run() { # build directory, extra ctest arguments
+    local dir=$1
+    shift
+    ctest --test-dir "$dir" --output-on-failure --no-tests=error -j "$(nproc)" "$@"
+}
+
+for step in "${steps[@]}"; do
+    echo "== $step"
+    case $step in
+    dev | release | asan | tsan)
+        build "$step" "build/$step"
+        run "build/$step"
+        ;;
+    clang)
+        build dev build/clang -DCMAKE_C_COMPILER=clang
+        run build/clang -L short
+        ;;
+    *)
+        echo "test.sh: unknown step '$step': dev, asan, tsan, clang, release" >&2
+        exit 2
+        ;;
+    esac
+done
