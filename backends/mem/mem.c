@@ -27,7 +27,6 @@ struct mem {
     struct mem_map map;
     uint64_t seed;         /* of the heights, so that no key set chosen outside degrades the list */
     atomic_ullong drawn;
-    uint64_t commits, ops, user_bytes; /* under lock */
 };
 
 struct cursor {
@@ -263,9 +262,6 @@ static int mem_commit(struct seam_engine *e, struct seam_commit *c, struct seam_
     for (size_t i = 0; i < c->n; i++)
         apply(m, at, &c->ops[i], nodes ? &nodes[i] : NULL);
     m->map.now = at;
-    m->commits++;
-    m->ops += c->n;
-    m->user_bytes += c->bytes;
     seam_ledger_give(m->memory, c->need.memory, m->map.used);
     pthread_rwlock_unlock(&m->lock);
     free_nodes(m, nodes, c->n);
@@ -445,10 +441,7 @@ static int mem_stats(struct seam_engine *e, struct seam_stats *ret, struct seam_
 
     (void)err;
     pthread_rwlock_rdlock(&m->lock);
-    ret->commits = (int64_t)m->commits;
-    ret->ops = (int64_t)m->ops;
-    ret->user_bytes = (int64_t)m->user_bytes;
-    ret->groups = (int64_t)m->commits;
+    ret->groups = (int64_t)m->map.now;
     ret->keys = (int64_t)m->map.keys;
     ret->live_bytes = (int64_t)m->map.live_bytes;
     ret->memory_bytes = (int64_t)m->map.used;
