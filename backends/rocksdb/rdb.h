@@ -68,7 +68,6 @@ struct seam_rocksdb {
     atomic_uint_fast64_t unchecked;     /* bytes committed since it was last asked */
     atomic_uint_fast64_t unlisted;      /* bytes committed since the directory was last listed */
     atomic_uint_fast64_t listed;        /* its size then */
-    atomic_uint_fast64_t commits, ops, user_bytes;
 
     pthread_mutex_t pool_lock;
     struct seam_rocksdb_batch *pool;

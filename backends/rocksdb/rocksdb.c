@@ -75,9 +75,6 @@ static int stats(struct seam_engine *e, struct seam_stats *ret, struct seam_err 
     if (os < 0)
         return seam_fail_os(err, -os, "rocksdb: listing the store's files");
     ret->disk_bytes = (int64_t)space.allocated;
-    ret->commits = (int64_t)atomic_load(&r->commits);
-    ret->ops = (int64_t)atomic_load(&r->ops);
-    ret->user_bytes = (int64_t)atomic_load(&r->user_bytes);
     ret->memory_bytes =
         (int64_t)(seam_rocksdb_property(r, "rocksdb.size-all-mem-tables") +
                   seam_rocksdb_property(r, "rocksdb.estimate-table-readers-mem") +

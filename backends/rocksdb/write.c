@@ -324,9 +324,6 @@ int seam_rocksdb_commit(struct seam_engine *e, struct seam_commit *c, struct sea
     } else {
         ret->given = synced ? SEAM_ACK_POWER : SEAM_ACK_PROCESS;
         ret->commit_no = batch_no(b->wb);
-        atomic_fetch_add(&r->commits, 1);
-        atomic_fetch_add(&r->ops, c->n);
-        atomic_fetch_add(&r->user_bytes, c->bytes);
         atomic_fetch_add(&r->unchecked, c->need.memory);
         atomic_fetch_add(&r->unlisted, c->need.memory);
     }
