@@ -180,7 +180,7 @@ static void test_values_prove_themselves(void **state)
         assert_int_equal(generation, 0);
         assert_int_equal(seam_corpus_check_value(c, key, value, NULL, NULL), SEAM_OK);
         memcpy(copy, value.ptr, value.len);
-        for (size_t bit = 0; bit < value.len * 8; bit += 1 + (i > 4) * 12)
+        for (size_t bit = 0; bit < value.len * 8; bit += i < 5 ? 1 : 13)
             flip_value(c, key, copy, value.len, bit);
         for (size_t len = 0; len < value.len; len++)
             assert_int_equal(seam_corpus_check_value(c, key, seam_bytes(copy, len), NULL, NULL),
@@ -347,7 +347,7 @@ static void test_fanout_unit(void **state)
                                      test_key_slice(&keys.key[j])) < 0);
     }
     assert_int_equal(seam_maker_unit(m, 0, &unit, NULL), SEAM_OK);
-    assert_int_equal(unit.bytes, FANOUT_BYTES);
+    assert_int_equal(unit.bytes, 3515412);
     free(keys.key);
     seam_maker_close(m);
     seam_corpus_close(c);
