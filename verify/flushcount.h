@@ -46,19 +46,40 @@ enum seam_flushcount_class {
     SEAM_FLUSHCOUNT_CLASS_COUNT
 };
 
-/* calls and bytes of each class. bytes: of writes, what the call returned; of msync and
- * sync_file_range, the length asked; of others, 0. */
+/* The rest of what is counted.
+ * stdio: streams opened by fopen on the store's files: what they write is not seen.
+ * unseen: calls the counter knows it cannot attribute (its descriptor or mapping table is full):
+ * not 0 means that the figures are not complete. processes: how many attached to this page; 0 means
+ * that nothing was counted at all. */
+#define SEAM_FLUSHCOUNT_FACTS(X)                                                   \
+    X(failed, "calls of these classes that failed")                                \
+    X(opens, "descriptors of the store opened")                                    \
+    X(stdio, "streams opened")                                                     \
+    X(shared_maps, "writable shared mappings: their stores are not seen")          \
+    X(unseen, "calls that could not be attributed")                                \
+    X(processes, "processes that attached")
+
+/* The page: native byte order, counters only grow. calls and bytes of each class; bytes are, for
+ * writes, what the call returned; for msync and sync_file_range, the length asked; else 0. */
+struct seam_flushcount_page {
+    _Atomic uint64_t magic;
+    _Atomic uint32_t version;
+    _Atomic uint32_t classes; /* SEAM_FLUSHCOUNT_CLASS_COUNT */
+    _Atomic uint64_t calls[SEAM_FLUSHCOUNT_CLASS_COUNT];
+    _Atomic uint64_t bytes[SEAM_FLUSHCOUNT_CLASS_COUNT];
+#define SEAM_FLUSHCOUNT_FIELD(name, text) _Atomic uint64_t name;
+    SEAM_FLUSHCOUNT_FACTS(SEAM_FLUSHCOUNT_FIELD)
+#undef SEAM_FLUSHCOUNT_FIELD
+};
+
+/* A copy of it. */
 struct seam_flushcount {
     uint64_t calls[SEAM_FLUSHCOUNT_CLASS_COUNT];
     uint64_t bytes[SEAM_FLUSHCOUNT_CLASS_COUNT];
-    uint64_t failed;        /* calls of the classes above that failed */
-    uint64_t opens;         /* descriptors of the store seen opened */
-    uint64_t shared_maps;   /* writable shared mappings of its files: their stores are not seen */
-    uint64_t unseen;        /* calls that the counter knows it cannot attribute (io_uring_setup
-                               through libc, a full descriptor table): not 0 means not complete */
+#define SEAM_FLUSHCOUNT_FIELD(name, text) uint64_t name;
+    SEAM_FLUSHCOUNT_FACTS(SEAM_FLUSHCOUNT_FIELD)
+#undef SEAM_FLUSHCOUNT_FIELD
 };
-
-struct seam_flushcount_page;
 
 /* Makes the file (it must not exist), maps it. NULL: errno says why. */
 struct seam_flushcount_page *seam_flushcount_create(const char *path);
