@@ -86,6 +86,12 @@ static int ticket_fill(struct seam_db *db, const struct seam_op *ops, size_t n, 
     if (rc != SEAM_OK)
         return rc;
     rc = seam_layer_prepare(db->top, &t->c, deadline, err);
+    if (rc == SEAM_OK && t->c.need.range_keys > db->limits.range_keys) {
+        /* The engine counted against its own limit; headroom is kept here. */
+        rc = seam_fail_limit(err, SEAM_E_TOO_LARGE, "range_keys", db->limits.range_keys,
+                             t->c.need.range_keys, SEAM_NO_OP);
+        seam_layer_abort(db->top, &t->c);
+    }
     if (rc != SEAM_OK)
         seam_ledger_give(db->tickets, 1, UINT64_MAX);
     uint64_t waited = db->os->now_ns(db->os->ctx, SEAM_CLOCK_MONOTONIC) - begin;

@@ -196,7 +196,7 @@ static int ensure(struct lmdb_space *s, struct seam_err *err)
     pthread_mutex_unlock(&s->file_lock);
     if (rc >= 0)
         return SEAM_OK;
-    int code = seam_fail_os(err, -rc,
+    int code = seam_fail_os(err, rc == -EFBIG ? ENOSPC : -rc, /* a limit on file sizes is one too */
                             "%s: no room for the %llu bytes that open commits may need: free some",
                             LMDB_DATA_FILE, (unsigned long long)promised);
     if (err != NULL && code == SEAM_E_NO_SPACE) {
