@@ -34,11 +34,13 @@ static void make_octaves(struct seam_corpus *c)
 static int make_filler(struct seam_corpus *c, struct seam_err *err)
 {
     const uint64_t *k = c->profile.knob;
-    uint64_t longest = k[KNOB_VALUE_MAX] > k[KNOB_LARGE_MAX] ? k[KNOB_VALUE_MAX] : k[KNOB_LARGE_MAX];
+    uint64_t longest =
+        k[KNOB_VALUE_MAX] > k[KNOB_LARGE_MAX] ? k[KNOB_VALUE_MAX] : k[KNOB_LARGE_MAX];
     uint64_t key = c->stream[STREAM_FILLER];
     if (k[KNOB_LARGE_PERCENT] == 0)
         longest = k[KNOB_VALUE_MAX];
-    c->filler_len = (size_t)((CORPUS_SPREAD + longest + FILLER_CELL - 1) / FILLER_CELL * FILLER_CELL);
+    c->filler_len =
+        (size_t)((CORPUS_SPREAD + longest + FILLER_CELL - 1) / FILLER_CELL * FILLER_CELL);
     c->filler = malloc(c->filler_len);
     if (c->filler == NULL)
         return seam_fail(err, SEAM_E_NOMEM, "no memory for a corpus: %llu bytes",
@@ -131,10 +133,10 @@ void seam_corpus_info(const struct seam_corpus *corpus, struct seam_corpus_info 
     ret->key_average = average_between(k[KNOB_KEY_MIN], k[KNOB_KEY_MAX], 0);
     ret->key_max = k[KNOB_KEY_MAX];
     ret->value_average = (small * (100 - percent) + large * percent) / 100;
-    ret->value_max = percent == 0                               ? k[KNOB_VALUE_MAX]
-                     : percent == 100                           ? k[KNOB_LARGE_MAX]
+    ret->value_max = percent == 0                            ? k[KNOB_VALUE_MAX]
+                     : percent == 100                        ? k[KNOB_LARGE_MAX]
                      : k[KNOB_LARGE_MAX] > k[KNOB_VALUE_MAX] ? k[KNOB_LARGE_MAX]
-                                                                : k[KNOB_VALUE_MAX];
+                                                             : k[KNOB_VALUE_MAX];
     ret->message = k[KNOB_MESSAGE];
     ret->knobs = corpus->knobs;
     ret->n_knobs = KNOBS;
@@ -159,12 +161,12 @@ static int check_frame(const char *what, struct seam_slice bytes, struct seam_er
 {
     uint32_t len;
     if (bytes.len < SEAM_CORPUS_PROOF)
-        return seam_fail(err, SEAM_E_CORRUPT, "%s of %zu bytes: too short for its proof of %u", what,
-                         bytes.len, SEAM_CORPUS_PROOF);
+        return seam_fail(err, SEAM_E_CORRUPT, "%s of %zu bytes: too short for its proof of %u",
+                         what, bytes.len, SEAM_CORPUS_PROOF);
     len = get_le32((const uint8_t *)bytes.ptr + 4);
     if (len != bytes.len)
-        return seam_fail(err, SEAM_E_CORRUPT, "%s of %zu bytes says that it has %u", what, bytes.len,
-                         len);
+        return seam_fail(err, SEAM_E_CORRUPT, "%s of %zu bytes says that it has %u", what,
+                         bytes.len, len);
     return SEAM_OK;
 }
 

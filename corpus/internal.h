@@ -8,7 +8,7 @@
 #include "random.h"
 
 /* Values begin anywhere in this many bytes of filler; the filler goes on for the longest value. */
-#define CORPUS_SPREAD 262144u
+#define CORPUS_SPREAD 1048576u
 /* Versions are this far apart, so that there are keys between any two. */
 #define CORPUS_VERSION_STEP 1024u
 #define CORPUS_OCTAVES 30u /* keys < 2^30 */
@@ -54,7 +54,7 @@ struct corpus_key {
     uint32_t len;
 };
 
-/* Hash of a key under this seed; its low half is in the value's proof, all of it chooses the value. */
+/* Hash of a key under this seed: its low half is in the value's proof, all of it makes the value. */
 uint64_t corpus_key_hash(const struct seam_corpus *c, const uint8_t *key, size_t len);
 
 /* 128-bit MurmurHash3, x64 flavour, fed in pieces. */

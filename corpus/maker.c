@@ -1,8 +1,8 @@
 /* maker.c - makes the corpus's keys, values, units, messages and queries.
  *
- * Relies on random.h alone for chance and on a constant corpus. Keeps true: what number i is depends
- * on (profile, seed, i) only; bodies of a unit's values lie in the corpus's filler and are not
- * copied; no call allocates once the maker's buffers have grown to what the profile needs. */
+ * Relies on random.h alone for chance and on a constant corpus. Keeps true: what number i is
+ * depends on (profile, seed, i) only; bodies of a unit's values lie in the corpus's filler and are
+ * not copied; no call allocates once the maker's buffers have grown to what the profile needs. */
 #include "internal.h"
 
 #include <seam/backend.h>
@@ -291,7 +291,8 @@ void seam_maker_floor(struct seam_maker *maker, uint64_t n, struct seam_slice *r
     } else if (how > 2) {
         p.version = random_below(&r, have + 1);
         word = p.version * CORPUS_VERSION_STEP + random_below(&r, CORPUS_VERSION_STEP);
-        /* It lies within the step of version p.version - 1, before or after that key; or before all. */
+        /* It lies within the step of version p.version - 1, before or after that key; or before
+         * all. */
         if (p.version > 0 && word >= version_word(c, p.entity, p.version - 1))
             p.version--;
         else
@@ -395,9 +396,8 @@ int seam_maker_unit(struct seam_maker *maker, uint64_t index, struct seam_unit *
         uint32_t what = random_below(&r, 100);
         uint64_t i = sweep ? (index * k[KNOB_UNIT_MAX] + j) % c->keys : choose(c, &r);
         struct place p = place_of(c, i);
-        struct seam_slice key = what < insert
-                                    ? put_inserted(maker, p.entity, index, j, 0)
-                                    : put_loaded(c, p, maker->keys + j * key_room(c));
+        struct seam_slice key = what < insert ? put_inserted(maker, p.entity, index, j, 0)
+                                              : put_loaded(c, p, maker->keys + j * key_room(c));
         make_op(maker, j, key, what < insert || what >= gone, (uint32_t)index + 1);
     }
     ret->ops = maker->ops;

@@ -30,7 +30,7 @@ struct knob_row {
 };
 
 static const struct knob_row knob_rows[KNOBS] = {
-#define CORPUS_KNOB_ROW(id, section, name, kind, def, least, most, help)                          \
+#define CORPUS_KNOB_ROW(id, section, name, kind, def, least, most, help)                           \
     {section, name, kind, def, least, most, help},
     CORPUS_KNOBS(CORPUS_KNOB_ROW)
 #undef CORPUS_KNOB_ROW
@@ -40,17 +40,15 @@ static const struct knob_row knob_rows[KNOBS] = {
 struct parser {
     struct profile *profile;
     const char *name, *at, *end;
-    int line;                /* of the text last handed to inih; 0: knobs from the spec */
-    int bad_line;            /* of the first error of ours, 0: none */
+    int line;     /* of the text last handed to inih; 0: knobs from the spec */
+    int bad_line; /* of the first error of ours, 0: none */
     bool given[KNOBS], described;
     struct seam_err *err;
 };
 
 static const char *const *knob_words(const struct knob_row *row)
 {
-    return row->kind == KIND_SKEW     ? corpus_skews
-           : row->kind == KIND_CHOOSE ? corpus_chooses
-                                      : NULL;
+    return row->kind == KIND_SKEW ? corpus_skews : row->kind == KIND_CHOOSE ? corpus_chooses : NULL;
 }
 
 /* Text from a file for an error: printable, short. */
@@ -163,16 +161,16 @@ static int set_named(struct parser *p, const char *section, const char *name, co
             return set_knob(p, i, text);
         size_t len = strlen(list);
         if (len + strlen(knob_rows[i].name) + 3 < sizeof list)
-            snprintf(list + len, sizeof list - len, "%s%s", len > 0 ? ", " : "",
-                     knob_rows[i].name);
+            snprintf(list + len, sizeof list - len, "%s%s", len > 0 ? ", " : "", knob_rows[i].name);
     }
     if (section == NULL)
         return seam_fail(p->err, SEAM_E_OPTION, "%s: no knob '%s': see docs/profiles.md",
                          place(p, where, sizeof where), clean(name, what, sizeof what));
     if (!known_section)
-        return seam_fail(p->err, SEAM_E_OPTION,
-                         "%s: no section [%s]: corpus, keys, values, units, reads, incoming, messages",
-                         place(p, where, sizeof where), clean(section, what, sizeof what));
+        return seam_fail(
+            p->err, SEAM_E_OPTION,
+            "%s: no section [%s]: corpus, keys, values, units, reads, incoming, messages",
+            place(p, where, sizeof where), clean(section, what, sizeof what));
     return seam_fail(p->err, SEAM_E_OPTION, "%s: [%s] has no knob '%s': it has %s",
                      place(p, where, sizeof where), section, clean(name, what, sizeof what), list);
 }
@@ -305,7 +303,8 @@ static int no_profile(struct parser *p)
         size_t len = strlen(list);
         snprintf(list + len, sizeof list - len, "%s%s", i > 0 ? ", " : "", corpus_profiles[i].name);
     }
-    return seam_fail(p->err, SEAM_E_OPTION, "no profile '%s': built in are %s; or give a path, ./%s",
+    return seam_fail(p->err, SEAM_E_OPTION,
+                     "no profile '%s': built in are %s; or give a path, ./%s",
                      clean(p->name, what, sizeof what), list, "mine.ini");
 }
 

@@ -49,7 +49,7 @@ struct test_keys test_keys_loaded(struct seam_maker *m, uint64_t n)
     struct test_keys keys = {.key = calloc((size_t)n, sizeof *keys.key), .n = (size_t)n};
     assert_non_null(keys.key);
     for (size_t i = 0; i < keys.n; i++) {
-        struct seam_slice key, value;
+        struct seam_slice key = {NULL, 0}, value;
         assert_int_equal(seam_maker_load(m, i, &key, &value, NULL), SEAM_OK);
         test_key_copy(&keys.key[i], key, i);
     }

@@ -123,7 +123,7 @@ static void test_any_order(void **state)
     struct seam_corpus *c = corpus_must_open("representative:keys=1K", 7);
     struct seam_maker *a = corpus_must_make(c), *b = corpus_must_make(c);
     struct seam_slice key, other, message;
-    struct seam_unit x, y;
+    struct seam_unit x = {.n = 0}, y = {.n = 0};
     (void)state;
     for (uint64_t i = 0; i < 50; i++) {
         assert_int_equal(seam_maker_unit(a, i, &x, NULL), SEAM_OK);
@@ -150,8 +150,8 @@ static void test_any_order(void **state)
 
 /* ---- proofs ------------------------------------------------------------------------------ */
 
-static void flip_value(const struct seam_corpus *c, struct seam_slice key, uint8_t *copy, size_t len,
-                       size_t bit)
+static void flip_value(const struct seam_corpus *c, struct seam_slice key, uint8_t *copy,
+                       size_t len, size_t bit)
 {
     struct seam_err err;
     uint64_t generation = 99;
@@ -169,7 +169,7 @@ static void test_values_prove_themselves(void **state)
     struct seam_corpus *c = corpus_must_open("representative:keys=100", 42);
     struct seam_corpus *other = corpus_must_open("representative:keys=100", 43);
     struct seam_maker *m = corpus_must_make(c), *n = corpus_must_make(c);
-    struct seam_slice key, value, wrong, ignored;
+    struct seam_slice key = {NULL, 0}, value = {NULL, 0}, wrong = {NULL, 0}, ignored;
     uint8_t copy[512];
     (void)state;
     for (uint64_t i = 0; i < 100; i++) {
@@ -207,7 +207,7 @@ static void test_messages_prove_themselves(void **state)
     struct seam_corpus *c = corpus_must_open("broker:scale=1000", 42);
     struct seam_corpus *other = corpus_must_open("broker:scale=1000", 43);
     struct seam_maker *m = corpus_must_make(c);
-    struct seam_slice message;
+    struct seam_slice message = {NULL, 0};
     struct seam_err err;
     (void)state;
     for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
@@ -227,8 +227,9 @@ static void test_messages_prove_themselves(void **state)
                 SEAM_E_CORRUPT);
             copy[bit / 8] ^= (uint8_t)(1u << bit % 8);
         }
-        assert_int_equal(seam_corpus_check_message(c, seam_bytes(copy, message.len - 1), NULL, NULL),
-                         SEAM_E_CORRUPT);
+        assert_int_equal(
+            seam_corpus_check_message(c, seam_bytes(copy, message.len - 1), NULL, NULL),
+            SEAM_E_CORRUPT);
         assert_int_equal(index, number);
         free(copy);
     }
@@ -261,7 +262,7 @@ static void test_representative_units(void **state)
     struct seam_maker *m = corpus_must_make(c);
     struct test_keys loaded = test_keys_loaded(m, 10000);
     uint64_t ops = 0, deletes = 0, inserts = 0, lengths[9] = {0};
-    struct seam_unit unit;
+    struct seam_unit unit = {.n = 0};
     (void)state;
     for (uint64_t u = 0; u < 2000; u++) {
         uint64_t bytes = 0;
@@ -301,7 +302,7 @@ static void test_stress_units(void **state)
     struct seam_corpus *c = corpus_must_open("stress", 42);
     struct seam_maker *m = corpus_must_make(c);
     uint64_t puts = 0, large = 0;
-    struct seam_unit unit;
+    struct seam_unit unit = {.n = 0};
     (void)state;
     for (uint64_t u = 0; u < 300; u++) {
         assert_int_equal(seam_maker_unit(m, u, &unit, NULL), SEAM_OK);
@@ -329,7 +330,7 @@ static void test_fanout_unit(void **state)
     struct seam_corpus *c = corpus_must_open("fanout", 42);
     struct seam_maker *m = corpus_must_make(c);
     struct test_keys keys = {.key = calloc(95000, sizeof *keys.key), .n = 95000};
-    struct seam_unit unit;
+    struct seam_unit unit = {.n = 0};
     (void)state;
     assert_non_null(keys.key);
     for (uint64_t u = 0; u < 5; u += 2) { /* unit 4 wraps around the key set */
@@ -343,8 +344,8 @@ static void test_fanout_unit(void **state)
         }
         test_keys_sort(&keys);
         for (size_t j = 1; j < keys.n; j++)
-            assert_true(seam_compare(test_key_slice(&keys.key[j - 1]),
-                                     test_key_slice(&keys.key[j])) < 0);
+            assert_true(
+                seam_compare(test_key_slice(&keys.key[j - 1]), test_key_slice(&keys.key[j])) < 0);
     }
     assert_int_equal(seam_maker_unit(m, 0, &unit, NULL), SEAM_OK);
     assert_int_equal(unit.bytes, 3515412);
@@ -358,7 +359,7 @@ static void test_inserts_are_new(void **state)
     struct seam_corpus *c = corpus_must_open("broker:keys=3K,versions=100", 42);
     struct seam_maker *m = corpus_must_make(c);
     struct test_keys keys = test_keys_loaded(m, 3000);
-    struct seam_unit unit;
+    struct seam_unit unit = {.n = 0};
     (void)state;
     keys.key = realloc(keys.key, 9000 * sizeof *keys.key);
     assert_non_null(keys.key);
@@ -386,7 +387,7 @@ static void test_incoming(void **state)
     struct seam_maker *m = corpus_must_make(c);
     struct test_keys loaded = test_keys_loaded(m, 10000);
     uint64_t ops = 0, stale = 0, added = 0;
-    struct seam_unit unit;
+    struct seam_unit unit = {.n = 0};
     (void)state;
     for (uint64_t n = 0; n < 1000; n++) {
         assert_int_equal(seam_maker_incoming(m, n, &unit, NULL), SEAM_OK);

@@ -95,7 +95,8 @@ static void test_built_in(void **state)
     assert_null(seam_corpus_profile(SIZE_MAX));
 }
 
-/* The text of a built-in profile is the file that is shipped, and as a file gives the same bytes. */
+/* The text of a built-in profile is the file that is shipped, and as a file gives the same bytes.
+ */
 static void test_same_from_file(void **state)
 {
     (void)state;
@@ -144,9 +145,9 @@ static void test_documented(void **state)
             snprintf(row, sizeof row, "| `%s` | %s | %s |", knob->name, knob->section,
                      defaults.knobs[k].word);
         else
-            snprintf(row, sizeof row, "| `%s` | %s | %llu | %llu..%llu |", knob->name, knob->section,
-                     (unsigned long long)defaults.knobs[k].value, (unsigned long long)knob->least,
-                     (unsigned long long)knob->most);
+            snprintf(row, sizeof row, "| `%s` | %s | %llu | %llu..%llu |", knob->name,
+                     knob->section, (unsigned long long)defaults.knobs[k].value,
+                     (unsigned long long)knob->least, (unsigned long long)knob->most);
         if (strstr(docs, row) == NULL)
             fail_msg("docs/profiles.md lacks the row: %s", row);
     }
@@ -183,9 +184,10 @@ static void test_changed_knobs(void **state)
 /* Blank lines, blanks, comments, CR LF, colons, UTF-8 in the description, a byte-order mark. */
 static void test_tolerated(void **state)
 {
-    static const char text[] = "\xef\xbb\xbf; first\r\n\r\n  [corpus]\r\n"
-                               "\tdescription = d\xc3\xa9j\xc3\xa0 vu\r\n [keys] \n  keys : 12  ; so\n"
-                               "   versions=3\n# end\n";
+    static const char text[] =
+        "\xef\xbb\xbf; first\r\n\r\n  [corpus]\r\n"
+        "\tdescription = d\xc3\xa9j\xc3\xa0 vu\r\n [keys] \n  keys : 12  ; so\n"
+        "   versions=3\n# end\n";
     struct seam_corpus_info info;
     struct seam_corpus *c;
     (void)state;
@@ -297,7 +299,9 @@ static void test_other_files(void **state)
     assert_non_null(text);
     put_file(nul, sizeof nul - 1);
     expect_text(refused(path, SEAM_E_OPTION), "0x00");
-    put_file("\x7f" "ELF\x02\x01\x01", 7);
+    put_file("\x7f"
+             "ELF\x02\x01\x01",
+             7);
     expect_text(refused(path, SEAM_E_OPTION), "text file");
     memset(text, '#', big);
     put_file(text, big);
@@ -401,10 +405,10 @@ static void test_mutated(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_built_in),      cmocka_unit_test(test_same_from_file),
-        cmocka_unit_test(test_documented),    cmocka_unit_test(test_changed_knobs),
-        cmocka_unit_test(test_tolerated),     cmocka_unit_test(test_bad_specs),
-        cmocka_unit_test(test_bad_files),     cmocka_unit_test(test_other_files),
+        cmocka_unit_test(test_built_in),   cmocka_unit_test(test_same_from_file),
+        cmocka_unit_test(test_documented), cmocka_unit_test(test_changed_knobs),
+        cmocka_unit_test(test_tolerated),  cmocka_unit_test(test_bad_specs),
+        cmocka_unit_test(test_bad_files),  cmocka_unit_test(test_other_files),
         cmocka_unit_test(test_mutated),
     };
     return cmocka_run_group_tests(tests, make_dir, remove_dir);

@@ -107,7 +107,7 @@ static void test_absent(void **state)
     for (size_t s = 0; s < SHAPES; s++) {
         struct opened o = open_shape(shapes[s], 42);
         struct test_keys absent = {.key = calloc(500, sizeof *absent.key), .n = 500};
-        struct seam_unit unit;
+        struct seam_unit unit = {.n = 0};
         assert_non_null(absent.key);
         for (size_t n = 0; n < 500; n++) {
             struct seam_slice key, prefix;
@@ -245,9 +245,9 @@ static void test_hot_and_uniform(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_load_keys_once), cmocka_unit_test(test_picks),
-        cmocka_unit_test(test_absent),         cmocka_unit_test(test_floor),
-        cmocka_unit_test(test_prefixes_apart), cmocka_unit_test(test_zipf),
+        cmocka_unit_test(test_load_keys_once),  cmocka_unit_test(test_picks),
+        cmocka_unit_test(test_absent),          cmocka_unit_test(test_floor),
+        cmocka_unit_test(test_prefixes_apart),  cmocka_unit_test(test_zipf),
         cmocka_unit_test(test_hot_and_uniform),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -6,9 +6,9 @@
  *
  * KEYS. The bulk-load set has info.keys keys. A key is
  *     entity (8 bytes, unique) | padding (0 or more bytes, fixed for the entity) | version (8, BE)
- * so that the keys of one entity share a prefix that no other entity's key has, and sort by version:
- * "the last key <= k under prefix p" is the entity as it was at k. Versions of the bulk-load set and
- * of the units are even numbers; odd ones are never written, so they are certainly absent.
+ * so that the keys of one entity share a prefix that no other entity's key has, and sort by
+ * version: "the last key <= k under prefix p" is the entity as it was at k. Versions of the
+ * bulk-load set and of the units are even; odd ones are never written, so certainly absent.
  *
  * VALUES prove themselves. The first SEAM_CORPUS_PROOF bytes, little-endian:
  *     crc32c (4, over all that follows) | length of the value (4) | generation (4) | key hash (4)
@@ -84,7 +84,7 @@ SEAM_API void seam_corpus_info(const struct seam_corpus *corpus, struct seam_cor
 
 /* ---- what it makes ----------------------------------------------------------------------- */
 
-/* A piece of application work. An op's value may lie in two parts: head the proof, body the rest. */
+/* A piece of application work. A value lies in two parts: head is the proof, body the rest. */
 struct seam_unit {
     const struct seam_op *ops;
     const uint64_t *stamps; /* seam_maker_incoming: one per op, the value's generation; else NULL */
@@ -99,8 +99,8 @@ SEAM_API int seam_maker_open(const struct seam_corpus *corpus, struct seam_maker
 /* NULL is allowed. */
 SEAM_API void seam_maker_close(struct seam_maker *maker);
 
-/* Unit number `index`. Any index has a unit, info.units is how many a full run takes; E_INVALID over
- * 4,294,967,293 (a generation has 32 bits). */
+/* Unit number `index`. Any index has a unit, info.units is how many a full run takes; E_INVALID
+ * over 4,294,967,293 (a generation has 32 bits). */
 SEAM_API int seam_maker_unit(struct seam_maker *maker, uint64_t index, struct seam_unit *ret,
                              struct seam_err *err);
 
@@ -129,7 +129,7 @@ SEAM_API void seam_maker_floor(struct seam_maker *maker, uint64_t n, struct seam
 
 /* Unit number n of an incoming stream for a merge: PUTs only, each with the stamp of its value,
  * to be written if it is newer (greater) than the stamp (generation) of what is stored. Over the
- * bulk load: the profile's `stale_percent` are not newer, `new_percent` are keys that are not there.
+ * bulk load: the profile's `stale_percent` are not newer, `new_percent` have keys that are new.
  * A key may come twice in a unit. The same limit on n as for seam_maker_unit. */
 SEAM_API int seam_maker_incoming(struct seam_maker *maker, uint64_t n, struct seam_unit *ret,
                                  struct seam_err *err);
@@ -145,7 +145,7 @@ SEAM_API int seam_corpus_check_value(const struct seam_corpus *corpus, struct se
 SEAM_API int seam_corpus_check_message(const struct seam_corpus *corpus, struct seam_slice message,
                                        uint64_t *ret_index, struct seam_err *err);
 
-/* The corpus's fingerprint, 32 hex digits and a zero: a 128-bit MurmurHash3 of everything the makers
+/* The corpus's fingerprint, 32 hex digits and a zero: a 128-bit MurmurHash3 of all that the makers
  * give for the numbers 0 .. units-1 (units, bulk load, messages, queries, incoming), added up, so
  * that it is the same for any number of threads (1..64). A checksum, not a secret. E_NOMEM, and
  * E_INVALID for units of 0 or more than there can be. */
