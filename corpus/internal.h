@@ -54,7 +54,7 @@ struct corpus_key {
     uint32_t len;
 };
 
-/* Hash of a key under this seed: its low half is in the value's proof, all of it makes the value. */
+/* A key's hash under this seed: its low half is in the value's proof, all of it makes a value. */
 uint64_t corpus_key_hash(const struct seam_corpus *c, const uint8_t *key, size_t len);
 
 /* 128-bit MurmurHash3, x64 flavour, fed in pieces. */
