@@ -1,0 +1,80 @@
+/* journal_int.h - what the journal's files share.
+ *
+ * Keeps true: `last`, `last_crc`, the tables of streams, the group number and its chain are written
+ * by the group's leader only (or under seam_group_exclusive), and under `lock`; so the leader reads
+ * them without it, all others with it. */
+#ifndef SEAM_ROOM_JOURNAL_INT_H
+#define SEAM_ROOM_JOURNAL_INT_H
+
+#include "format.h"
+
+#include <seam/backend.h>
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+struct seam_jstream {
+    uint32_t id;
+    uint64_t first, last, durable;
+    uint32_t base_crc, last_crc; /* last_crc: base_crc while there is no event */
+    uint64_t last_group;
+    /* Of the group under way, the leader's own: */
+    bool touched;
+    uint64_t new_last;
+    uint32_t new_crc;
+    struct seam_jstream *next_touched;
+    /* Streams with last > durable: */
+    bool dirty;
+    struct seam_jstream *next_dirty;
+    struct seam_slice name; /* points behind this struct */
+};
+
+struct seam_journal {
+    struct seam_db *db;
+    const struct seam_platform *os;
+    struct seam_group *group;
+    struct seam_limits limits;
+    uint8_t uuid[16];
+    uint64_t first_group;
+    struct seam_slice prefix;
+    uint8_t prefix_bytes[SEAM_JOURNAL_PREFIX_MAX];
+    atomic_bool poisoned;
+
+    pthread_mutex_t lock;
+    pthread_cond_t grew;
+    uint32_t waiters, readers;
+    struct seam_jstream **by_id;   /* [0] is stream 1 */
+    struct seam_jstream **by_name; /* the same, sorted */
+    uint32_t streams, streams_cap;
+    struct seam_jstream *dirty;
+
+    /* The leader's own: */
+    uint64_t group_no, time_ns;
+    uint32_t chain;
+    struct seam_op *ops;
+    uint8_t *keys, *envelopes, *record;
+    size_t ops_cap, record_cap;
+};
+
+void seam_j_event_key(const struct seam_journal *j, uint32_t stream, uint64_t sequence,
+                      struct seam_fmt_key *ret);
+void seam_j_group_key(const struct seam_journal *j, uint64_t number, struct seam_fmt_key *ret);
+/* NULL if there is none; under lock, or the leader. */
+struct seam_jstream *seam_j_find(const struct seam_journal *j, struct seam_slice name);
+struct seam_jstream *seam_j_by_id(const struct seam_journal *j, uint32_t id);
+/* Adds an empty stream with id streams + 1; the leader, or at open. */
+int seam_j_add_stream(struct seam_journal *j, struct seam_slice name,
+                      const struct seam_fmt_stream *in, struct seam_err *err);
+/* Under lock: every event up to `last` of each stream holds at POWER. */
+void seam_j_all_durable(struct seam_journal *j);
+void seam_j_poison(struct seam_journal *j);
+/* Fills streams, their ends and the group state from the store, and checks one against another. */
+int seam_j_load(struct seam_journal *j, struct seam_err *err);
+/* Record CRC of event `sequence`, 0 for the one before the first: SEAM_OK; SEAM_NOTFOUND if the
+ * journal does not reach that far; E_NEEDS_HISTORY if it was trimmed. */
+int seam_j_record_crc(struct seam_journal *j, uint32_t stream, uint64_t sequence, uint32_t *ret,
+                      struct seam_err *err);
+/* The group's run function. */
+void seam_j_run(void *ctx, struct seam_member *first, size_t n);
+
+#endif

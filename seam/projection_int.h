@@ -1,0 +1,76 @@
+/* projection_int.h - what the projection's files share.
+ *
+ * Keeps true: `meta` is changed by the holder of `writing` only, and under `lock`; whatever belongs
+ * to a commit under way (reader, emit) is the holder's own. */
+#ifndef SEAM_ROOM_PROJECTION_INT_H
+#define SEAM_ROOM_PROJECTION_INT_H
+
+#include "format.h"
+
+#include <seam/backend.h>
+
+#include <pthread.h>
+
+/* Memory for the keys and small values of one commit; nothing in it moves until it is emptied. */
+struct seam_arena_block {
+    struct seam_arena_block *next;
+    size_t used, cap;
+    uint8_t bytes[];
+};
+
+struct seam_arena {
+    const struct seam_platform *os;
+    struct seam_arena_block *blocks; /* the newest first */
+};
+
+void *seam_p_arena_take(struct seam_arena *arena, size_t len, struct seam_err *err);
+/* Keeps one block. */
+void seam_p_arena_empty(struct seam_arena *arena);
+void seam_p_arena_free(struct seam_arena *arena);
+
+struct seam_emit {
+    struct seam_projection *p;
+    struct seam_arena arena;
+    struct seam_op *ops; /* [0] is the projection's own record */
+    size_t n, cap;
+    uint64_t bytes;
+    bool copy;     /* small values are copied, so that the next event may be read */
+    bool borrowed; /* an op points to bytes that the next event takes away */
+    bool ranges;   /* a range delete whose size only the store knows */
+};
+
+struct seam_projection {
+    struct seam_db *db;
+    const struct seam_platform *os;
+    struct seam_limits limits;
+    struct seam_journal *journal; /* NULL: fed from none */
+    uint32_t stream;
+    seam_projector projector;
+    void *projector_ctx;
+    uint32_t batch, ack;
+    struct seam_fmt_key meta_key, table; /* table: with the generation that reads use */
+    uint8_t stream_name[SEAM_STREAM_NAME_MAX];
+
+    pthread_mutex_t lock, writing;
+    uint32_t views, cursors;
+    struct seam_fmt_meta meta;
+    struct seam_journal_reader *reader; /* NULL, or stands behind the position */
+    struct seam_emit emit;
+};
+
+/* table := what the keys of that generation begin with. */
+void seam_p_table(const struct seam_projection *p, uint32_t generation, struct seam_fmt_key *table);
+/* Room for one more op; its fields are the caller's to fill. */
+int seam_p_op(struct seam_emit *out, struct seam_op **ret, struct seam_err *err);
+/* Table prefix and key, joined in the arena. */
+int seam_p_key(struct seam_emit *out, struct seam_slice key, struct seam_slice *ret,
+               struct seam_err *err);
+void seam_p_emit_reset(struct seam_emit *out);
+/* Reads the projection's own record under snap (NULL: now); name: room for the stream's name. */
+int seam_p_meta(const struct seam_projection *p, struct seam_snap *snap, struct seam_fmt_meta *ret,
+                uint8_t name[SEAM_STREAM_NAME_MAX], struct seam_err *err);
+/* Removes all keys in [lower, upper) in bounded commits. */
+int seam_p_sweep(struct seam_projection *p, const struct seam_fmt_key *lower,
+                 const struct seam_fmt_key *upper, struct seam_err *err);
+
+#endif
