@@ -50,7 +50,9 @@ static enum seam_ack ack_now(uint32_t ack)
 static uint32_t ack_join(uint32_t a, uint32_t b)
 {
     enum seam_ack now = ack_now(a) > ack_now(b) ? ack_now(a) : ack_now(b);
-    enum seam_ack late = SEAM_ACK_LEVEL(a) > SEAM_ACK_LEVEL(b) ? SEAM_ACK_LEVEL(a) : SEAM_ACK_LEVEL(b);
+    enum seam_ack late = SEAM_ACK_LEVEL(a);
+    if (SEAM_ACK_LEVEL(b) > late)
+        late = SEAM_ACK_LEVEL(b);
     if (late <= now)
         return (uint32_t)now;
     if (now > SEAM_ACK_PROCESS)

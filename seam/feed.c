@@ -228,9 +228,9 @@ static int check_event(struct seam_projection *p, const struct seam_event *event
     if (fit.verdict == SEAM_FITS || fit.verdict == SEAM_ASK)
         return SEAM_OK;
     int rc = seam_fail(err, SEAM_E_TOO_LARGE,
-                       "stream %u, sequence %llu: its %zu ops need %llu %s and one commit takes %llu",
-                       event->stream, (unsigned long long)event->sequence, out->n - 1,
-                       (unsigned long long)fit.got, fit.limit, (unsigned long long)fit.max);
+                       "stream %u, sequence %llu: its %zu ops need %s %llu, one commit takes %llu",
+                       event->stream, (unsigned long long)event->sequence, out->n - 1, fit.limit,
+                       (unsigned long long)fit.got, (unsigned long long)fit.max);
     if (err != NULL) {
         err->limit = fit.limit;
         err->max = fit.max;

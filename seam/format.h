@@ -3,7 +3,8 @@
  * Relies on the contract's key order (memcmp) and on seam_crc32c. docs/journal-format.md tells the
  * same as byte tables; golden bytes in the tests hold both.
  * Keeps true: integers in keys are big-endian, so that they sort; in values little-endian. Every
- * length is checked before use, every record is as long as it says and carries a CRC over itself. */
+ * length is checked before use, every record is as long as it says and carries a CRC over
+ * itself. */
 #ifndef SEAM_ROOM_FORMAT_H
 #define SEAM_ROOM_FORMAT_H
 

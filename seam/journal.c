@@ -7,6 +7,8 @@
 #include <assert.h>
 #include <time.h>
 
+enum { FILL_WAIT_US = 200 };
+
 /* ---- keys -------------------------------------------------------------------------------- */
 
 void seam_j_event_key(const struct seam_journal *j, uint32_t stream, uint64_t sequence,
@@ -378,7 +380,9 @@ static int new_journal(struct seam_db *db, const struct seam_journal_options *o,
     }
     struct seam_group_config config = {.run = seam_j_run, .ctx = j};
     config.max_members = o->group_events;
-    config.fill_wait_us = o->fill_wait_us;
+    config.fill_wait_us = o->fill_wait_us == 0            ? FILL_WAIT_US
+                          : o->fill_wait_us == UINT32_MAX ? 0
+                                                          : o->fill_wait_us;
     int rc = seam_group_open(os, &config, &j->group, err);
     if (rc != SEAM_OK) {
         free_journal(j);

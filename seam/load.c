@@ -169,8 +169,9 @@ static int load_end(struct seam_journal *j, struct seam_jstream *s, struct seam_
     if (rc != SEAM_OK)
         return rc;
     if (last < s->first)
-        return seam_fail(err, SEAM_E_CORRUPT, "stream %u: ends at sequence %llu, before its first %llu",
-                         s->id, (unsigned long long)last, (unsigned long long)s->first);
+        return seam_fail(err, SEAM_E_CORRUPT,
+                         "stream %u: ends at sequence %llu, before its first, %llu", s->id,
+                         (unsigned long long)last, (unsigned long long)s->first);
     s->last = last;
     s->last_crc = event.crc;
     s->last_group = event.group;
@@ -182,7 +183,7 @@ static int load_end(struct seam_journal *j, struct seam_jstream *s, struct seam_
 static int disagree(const struct seam_jstream *s, uint64_t group, struct seam_err *err)
 {
     return seam_fail(err, SEAM_E_CORRUPT,
-                     "stream %u, sequence %llu: its end is not the one that group record %llu names",
+                     "stream %u, sequence %llu: not the end that group record %llu names",
                      s->id, (unsigned long long)s->last, (unsigned long long)group);
 }
 

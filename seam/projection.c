@@ -1,8 +1,8 @@
 /* projection.c - opening and closing a projection, its own record, and the sweep of old tables.
  *
- * Relies on the journal for streams and record CRCs. Keeps true: the position stored is the record
- * of an event of this journal's stream, or the projection does not open; a table is swept only after
- * the record that no longer points to it was committed. */
+ * Relies on the journal for streams and record CRCs. Keeps true: the position stored is that of an
+ * event of this journal's stream, or the projection does not open; a table is swept only after the
+ * record that no longer points to it was committed. */
 #include "journal_int.h"
 #include "projection_int.h"
 
@@ -207,7 +207,7 @@ static int check_fresh(struct seam_projection *p, bool discard, struct seam_err 
     seam_unpin(&pin);
     if (rc == SEAM_OK)
         return seam_fail(err, SEAM_E_CORRUPT,
-                         "the projection's record is missing, but not its table: rebuild it (discard)");
+                         "the projection's record is missing, not its table: rebuild it (discard)");
     return rc == SEAM_NOTFOUND ? SEAM_OK : rc;
 }
 

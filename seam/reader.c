@@ -1,9 +1,9 @@
 /* reader.c - reading a stream in order, at a snapshot or following the head.
  *
  * Relies on cursors over one stream's keys. Keeps true: what is handed out has the right CRC, the
- * next sequence, and the CRC of the event before it inside; a sequence that is known to be there and
- * is not found is damage, not an end. A following reader never shows an event of a commit that is
- * still under way or whose outcome is unknown: it stops at the journal's `last`. */
+ * next sequence, and the CRC of the event before it inside; a sequence that is known to be there
+ * and is not found is damage, not an end. A following reader never shows an event of a commit that
+ * is still under way or whose outcome is unknown: it stops at the journal's `last`. */
 #include "journal_int.h"
 
 struct seam_journal_reader {
@@ -130,8 +130,8 @@ static int read_next(struct seam_journal_reader *r, struct seam_fmt_event *ret,
         rc = step(r, r->next, ret, ret_data, err);
     if (rc == SEAM_OK && ret->prev != r->prev)
         rc = seam_fail(err, SEAM_E_CORRUPT,
-                       "stream %u, sequence %llu: it does not follow the event before it", r->stream,
-                       (unsigned long long)r->next);
+                       "stream %u, sequence %llu: it does not follow the event before it",
+                       r->stream, (unsigned long long)r->next);
     return rc;
 }
 

@@ -40,8 +40,8 @@ struct seam_journal_options {
     struct seam_slice prefix; /* every key begins with it; copied. Two journals on one db need
                                  prefixes of which neither begins with the other */
     uint32_t group_events;    /* most appends in one group; 0: 1024 */
-    uint32_t fill_wait_us;    /* longest wait for a group to fill, gated as in seam_group_config;
-                                 0: never wait */
+    uint32_t fill_wait_us;    /* longest wait for a group to fill, and never more than half of what
+                                 a group takes; 0: 200; UINT32_MAX: never wait */
     const struct seam_platform *platform; /* clock, memory, randomness; NULL: the system's */
 };
 

@@ -52,7 +52,7 @@ typedef int (*seam_projector)(void *ctx, const struct seam_event *event, struct 
 
 /* Zero-initialised is the default: a table that only merge writes. */
 struct seam_projection_options {
-    struct seam_slice prefix;     /* put before every key, at most SEAM_JOURNAL_PREFIX_MAX; copied */
+    struct seam_slice prefix;     /* before every key, SEAM_JOURNAL_PREFIX_MAX at most; copied */
     struct seam_journal *journal; /* that feeds it; borrowed until close; NULL: none */
     struct seam_slice stream;     /* its stream, by name; made if it is not there; copied */
     seam_projector projector;
@@ -111,7 +111,8 @@ SEAM_API int seam_projection_merge(struct seam_projection *projection,
                                    struct seam_merged *ret, struct seam_err *err);
 
 /* The stamp of a stored value, and what follows it. false: shorter than a stamp. */
-SEAM_API bool seam_stamp(struct seam_slice stored, uint64_t *ret_stamp, struct seam_slice *ret_value);
+SEAM_API bool seam_stamp(struct seam_slice stored, uint64_t *ret_stamp,
+                         struct seam_slice *ret_value);
 
 /* ---- reading ----------------------------------------------------------------------------- */
 
