@@ -77,7 +77,8 @@ struct lmdb_hold {
     struct lmdb_hold *prev, *next;
     struct lmdb_load load;
     struct lmdb_bound bound;
-    uint64_t bytes; /* what it holds of the ledger */
+    uint64_t asked; /* bytes it took from the ledger, for itself and for growing older ones */
+    uint64_t bytes; /* what it holds now */
 };
 
 struct lmdb_space {
@@ -86,12 +87,14 @@ struct lmdb_space {
     int fd; /* LMDB's own descriptor of data.mdb */
     uint64_t page, node_max, chunk, cap;
     bool real;              /* the file system keeps what fallocate gave */
-    pthread_mutex_t lock;   /* tree, holds, worst */
+    pthread_mutex_t lock;   /* tree, holds, worst, groups */
     struct lmdb_tree tree;
     struct lmdb_hold *first, *last;
     uint64_t worst_percent; /* of its bound that any commit used */
-    pthread_mutex_t file_lock; /* ready */
+    uint64_t groups;
+    pthread_mutex_t file_lock; /* ready, peak */
     uint64_t ready;         /* bytes from the start of the file that have blocks */
+    uint64_t peak;          /* the most that was needed of them since the last look */
 };
 
 void lmdb_space_bound(const struct lmdb_space *s, const struct lmdb_tree *tree,
@@ -157,8 +160,8 @@ struct lmdb_engine {
 
 /* ---- limits ------------------------------------------------------------------------------- */
 
-/* What bounds a commit here is how long it keeps the one writer: at the rates of docs/engines/
- * lmdb.md half a second or so for each of these. */
+/* What bounds a commit here is how long it keeps the one writer: each of these is up to two seconds
+ * on a large tree (docs/engines/lmdb.md has the figures). */
 #define LMDB_MAX_KEY 511u
 #define LMDB_MAX_VALUE (128ull << 20)
 #define LMDB_MAX_BYTES (256ull << 20)

@@ -26,6 +26,8 @@
 #define CAPPED_FROM 64u     /* pages touched, from which on the tree's size is taken into account */
 #define FREE_IDS 500u       /* page numbers that one page of the free list holds */
 #define FIXED_PAGES 12u     /* the main database's root, Seam's records, ends of the free list */
+#define SHRINK_EVERY 256u   /* groups between two looks at what is taken ahead and not needed */
+#define SHRINK_CHUNKS 4u    /* so many steps too much are kept */
 #define SPARE_PAGES 64u     /* left at the end of the file at close, for an open on a full disk */
 
 static uint64_t least(uint64_t a, uint64_t b)
@@ -41,8 +43,10 @@ static uint64_t round_up(uint64_t n, uint64_t step)
 /* Leaves: an insertion copies one leaf and may split it; a deletion may merge it with a neighbour,
  * which is copied too. Splits of leaves beyond the first of each existing one need bytes: a half-full
  * page has to be filled again, and LMDB's split leaves at least a quarter free on one side. Inner
- * pages: as many per level, but no more than there are; they split when leaves do, and when a
- * deletion puts a longer key into one. */
+ * pages: as many per level, but no more than there are. Each that is full may split once; after
+ * that a half takes three more of the longest keys, so on each level splits are at most a third of
+ * those below (a half, over all levels), where a deletion that puts a longer key into a page counts
+ * as an insertion. */
 void lmdb_space_bound(const struct lmdb_space *s, const struct lmdb_tree *tree,
                       const struct lmdb_load *load, const struct lmdb_growth *others,
                       struct lmdb_bound *ret)
@@ -59,7 +63,8 @@ void lmdb_space_bound(const struct lmdb_space *s, const struct lmdb_tree *tree,
         splits = least(splits, leaf + 4 * load->node_bytes / s->page + 2);
         leaf += splits;
         inner = least(inner, branch + splits);
-        inner_splits = least(inner_splits, splits + branch + least(deletes, branch) + depth);
+        inner_splits =
+            least(inner_splits, (splits + least(deletes, leaf)) / 2 + 2 * branch + depth);
         touched = least(touched, leaf);
     }
     uint64_t copied = touched + inner + splits + inner_splits;
@@ -152,6 +157,22 @@ void lmdb_space_load(const struct lmdb_space *s, const struct seam_op *ops, size
     }
 }
 
+/* Blocks that no commit of the last while could have needed go back to the disk. */
+static void shrink(struct lmdb_space *s)
+{
+    pthread_mutex_lock(&s->file_lock);
+    pthread_mutex_lock(&s->lock);
+    uint64_t used = s->tree.used * s->page;
+    uint64_t want = used + seam_ledger_promised(s->ledger);
+    pthread_mutex_unlock(&s->lock);
+    uint64_t keep = round_up(s->peak > want ? s->peak : want, s->chunk);
+    s->peak = want;
+    if (s->ready > keep + SHRINK_CHUNKS * s->chunk + used / 8 &&
+        s->os->truncate(s->os->ctx, s->fd, keep) >= 0)
+        s->ready = keep;
+    pthread_mutex_unlock(&s->file_lock);
+}
+
 /* Gives [ready, want) blocks, in steps. The size moves up with them, so that no commit pays for a
  * new size in its flush and a page that LMDB leaves unwritten at the end is inside the file. */
 static int grow(struct lmdb_space *s, uint64_t want, uint64_t promised)
@@ -191,6 +212,8 @@ static int ensure(struct lmdb_space *s, struct seam_err *err)
     uint64_t want = s->tree.used * s->page + promised;
     pthread_mutex_unlock(&s->lock);
     int rc = 0;
+    if (want > s->peak)
+        s->peak = want;
     if (want > s->ready || !s->real)
         rc = grow(s, want > s->ready ? want : s->ready, promised);
     pthread_mutex_unlock(&s->file_lock);
@@ -228,7 +251,7 @@ int lmdb_space_take(struct lmdb_space *s, struct lmdb_hold *hold, uint64_t deadl
     for (const struct lmdb_hold *h = s->first; h != NULL; h = h->next)
         others += hold_growth(h, hold);
     uint64_t bytes = (hold->bound.pages + others) * s->page;
-    hold->bytes = bytes;
+    hold->asked = hold->bytes = bytes;
     hold->next = NULL;
     hold->prev = s->last;
     *(s->last != NULL ? &s->last->next : &s->first) = hold;
@@ -244,7 +267,7 @@ int lmdb_space_take(struct lmdb_space *s, struct lmdb_hold *hold, uint64_t deadl
     }
     pthread_mutex_lock(&s->lock);
     hold_unlink(s, hold);
-    uint64_t handed = hold->bytes - bytes; /* by commits that ended meanwhile */
+    uint64_t handed = hold->bytes - hold->asked; /* by commits that ended meanwhile */
     if (handed > 0)
         seam_ledger_give(s->ledger, handed, UINT64_MAX);
     pthread_mutex_unlock(&s->lock);
@@ -277,7 +300,10 @@ void lmdb_space_update(struct lmdb_space *s, const struct lmdb_tree *tree, uint6
     if (promised > 0 && added * 100 / promised > s->worst_percent)
         s->worst_percent = added * 100 / promised;
     s->tree = *tree;
+    bool look = ++s->groups % SHRINK_EVERY == 0;
     pthread_mutex_unlock(&s->lock);
+    if (look)
+        shrink(s);
 }
 
 bool lmdb_space_ahead(struct lmdb_space *s, uint64_t pages)

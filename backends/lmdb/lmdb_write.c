@@ -98,7 +98,7 @@ int lmdb_prepare(struct seam_engine *base, struct seam_commit *c, uint64_t deadl
         e->os->free(e->os->ctx, hold);
         return rc;
     }
-    c->need.disk = hold->bytes;
+    c->need.disk = hold->asked;
     c->need.range_keys = load.covered;
     c->need.priv = hold;
     return SEAM_OK;
