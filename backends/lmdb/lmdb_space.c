@@ -61,8 +61,7 @@ void lmdb_space_bound(const struct lmdb_space *s, const struct lmdb_tree *tree,
     if (touched >= CAPPED_FROM) {
         uint64_t leaf = tree->leaf + others->tree, branch = tree->branch + others->tree;
         splits = least(splits, leaf + 4 * load->node_bytes / s->page + 2);
-        leaf += splits;
-        inner = least(inner, branch + splits);
+        inner = least(inner, branch); /* pages that are new in this commit are not copied again */
         inner_splits =
             least(inner_splits, (splits + least(deletes, leaf)) / 2 + 2 * branch + depth);
         touched = least(touched, leaf);
