@@ -94,7 +94,8 @@ int fixture_setup(void **state)
     f->dir = open(f->path, O_RDONLY | O_DIRECTORY);
     assert_true(f->dir >= 0);
     *state = f;
-    assert_int_equal(fixture_open(f, true, false, NULL), SEAM_OK);
+    if (fixture_open(f, true, false, NULL) != SEAM_OK)
+        fail_msg("%s", f->err.text);
     return 0;
 }
 

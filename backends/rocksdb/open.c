@@ -3,8 +3,9 @@
  * Relies on the library for the store's directory, its lock and the flush of its parents.
  * Keeps true: recovery stops at the first damaged record and never steps over one (unless `recycle`
  * was asked for); what recovery read from logs is in a flushed table before open returns; nothing
- * is created in place of a missing file; a read-only open writes nothing; RocksDB keeps no log of
- * its own doings, because the writer of that log asserts on a full disk in Debian's build. */
+ * is created in place of a missing file; a read-only open writes nothing; RocksDB writes nothing to
+ * the log of its own doings, because the writer of that log asserts on a full disk in Debian's
+ * build. */
 #include "errmap.h"
 #include "rdb.h"
 
@@ -170,10 +171,9 @@ static int make_options(struct seam_rocksdb *r, bool create, rocksdb_options_t *
     }
     if (set[SEAM_ROCKSDB_SET_STATISTICS])
         rocksdb_options_enable_statistics(o);
-    /* No information log: its directory cannot be made or written, and RocksDB goes without one
-     * when it cannot have it. The C interface has no other way to say so. */
-    rocksdb_options_set_db_log_dir(o, "/dev/null");
-    rocksdb_options_set_info_log_level(o, 4); /* fatal */
+    /* The information log stays empty: RocksDB has no line of level fatal. It cannot be left out. */
+    rocksdb_options_set_info_log_level(o, 4);
+    rocksdb_options_set_keep_log_file_num(o, 1);
     *ret = o;
     return SEAM_OK;
 }
@@ -213,14 +213,76 @@ static int check_files(const struct seam_open_args *args, struct seam_err *err)
     return SEAM_OK;
 }
 
+/* A read-only open makes an information log too, and renames the one before: it gets a directory
+ * elsewhere, which is removed as soon as the log is open. */
+struct scratch {
+    const struct seam_platform *os;
+    int root, dir; /* -1: none */
+    char name[32], path[64];
+};
+
+static int scratch_unlink(void *arg, const char *name)
+{
+    struct scratch *s = arg;
+    (void)s->os->unlink(s->os->ctx, s->dir, name);
+    return 0;
+}
+
+static void scratch_remove(struct scratch *s)
+{
+    if (s->dir >= 0) {
+        (void)s->os->list(s->os->ctx, s->dir, scratch_unlink, s);
+        (void)s->os->close(s->os->ctx, s->dir);
+        (void)s->os->rmdir(s->os->ctx, s->root, s->name);
+    }
+    if (s->root >= 0)
+        (void)s->os->close(s->os->ctx, s->root);
+    s->dir = s->root = -1;
+}
+
+static int scratch_make(struct scratch *s, struct seam_err *err)
+{
+    static const char *const roots[] = {"/tmp", "/dev/shm", "/var/tmp", "/run"};
+    uint64_t chance = 0;
+    int rc = -1;
+    for (size_t i = 0; i < sizeof roots / sizeof roots[0]; i++) {
+        rc = s->os->random(s->os->ctx, &chance, sizeof chance);
+        if (rc < 0)
+            break;
+        (void)snprintf(s->name, sizeof s->name, "seam-%016llx", (unsigned long long)chance);
+        (void)snprintf(s->path, sizeof s->path, "%s/%s", roots[i], s->name);
+        rc = s->root = s->os->open_root(s->os->ctx, roots[i]);
+        if (rc >= 0)
+            rc = s->os->mkdir(s->os->ctx, s->root, s->name);
+        if (rc >= 0) {
+            rc = s->dir = s->os->open(s->os->ctx, s->root, s->name, SEAM_FILE_DIR);
+            if (rc >= 0)
+                return SEAM_OK;
+            (void)s->os->rmdir(s->os->ctx, s->root, s->name);
+        }
+        scratch_remove(s);
+    }
+    return seam_fail_os(err, -rc, "rocksdb: a read-only open needs a directory it can write for "
+                                  "the length of the open: /tmp, /dev/shm, /var/tmp or /run");
+}
+
 static int open_db(struct seam_rocksdb *r, const struct seam_open_args *args, struct seam_err *err)
 {
     char *text = NULL;
     int rc = make_options(r, args->create, &r->options, err);
     if (rc != SEAM_OK)
         return rc;
-    r->db = args->read_only ? rocksdb_open_for_read_only(r->options, args->path, 0, &text)
-                            : rocksdb_open(r->options, args->path, &text);
+    if (args->read_only) {
+        struct scratch scratch = {args->os, -1, -1, "", ""};
+        rc = scratch_make(&scratch, err);
+        if (rc != SEAM_OK)
+            return rc;
+        rocksdb_options_set_db_log_dir(r->options, scratch.path);
+        r->db = rocksdb_open_for_read_only(r->options, args->path, 0, &text);
+        scratch_remove(&scratch);
+    } else {
+        r->db = rocksdb_open(r->options, args->path, &text);
+    }
     if (text) {
         r->db = NULL;
         return seam_rocksdb_fail(err, 0, "open", text);
