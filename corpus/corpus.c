@@ -8,6 +8,7 @@
 
 #include <assert.h>
 #include <stdlib.h>
+#include <stdio.h>
 #include <string.h>
 
 #define FILLER_CELL 32u
@@ -117,7 +118,7 @@ static uint64_t average_between(uint64_t least, uint64_t most, uint64_t skew)
     return least + (most - least) / (skew + 2);
 }
 
-void seam_corpus_info(const struct seam_corpus *corpus, struct seam_corpus_info *ret)
+void seam_corpus_describe(const struct seam_corpus *corpus, struct seam_corpus_info *ret)
 {
     const uint64_t *k = corpus->profile.knob;
     uint64_t small = average_between(k[KNOB_VALUE_MIN], k[KNOB_VALUE_MAX], k[KNOB_VALUE_SKEW]);
@@ -197,9 +198,7 @@ int seam_corpus_check_value(const struct seam_corpus *corpus, struct seam_slice 
         }
     }
     /* Only a bad value pays for the text that names its key. */
-    what[0] = '\0';
-    strcat(what, "value of key ");
-    strcat(what, seam_key_text(key, text, sizeof text));
+    snprintf(what, sizeof what, "value of key %s", seam_key_text(key, text, sizeof text));
     rc = check_frame(what, value, err);
     if (rc == SEAM_OK)
         rc = check_crc(what, 0, value, err);

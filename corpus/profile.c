@@ -423,7 +423,7 @@ void corpus_profile_knob(const struct profile *profile, enum knob i, struct seam
     ret->help = row->help;
 }
 
-const struct seam_corpus_profile *seam_corpus_profile(size_t i)
+const struct seam_corpus_profile *seam_corpus_profile_at(size_t i)
 {
     for (size_t n = 0; corpus_profiles[n].name != NULL; n++)
         if (n == i)

@@ -68,13 +68,13 @@ static void test_built_in(void **state)
     static const char *const names[] = {"representative", "stress", "broker", "fanout"};
     (void)state;
     for (size_t i = 0; i < 4; i++) {
-        const struct seam_corpus_profile *p = seam_corpus_profile(i);
+        const struct seam_corpus_profile *p = seam_corpus_profile_at(i);
         struct seam_corpus_info info;
         struct seam_corpus *c;
         assert_non_null(p);
         assert_string_equal(p->name, names[i]);
         c = corpus_must_open(p->name, 5);
-        seam_corpus_info(c, &info);
+        seam_corpus_describe(c, &info);
         assert_string_equal(info.name, names[i]);
         assert_string_equal(info.description, p->summary);
         assert_true(strlen(info.description) > 20);
@@ -91,8 +91,8 @@ static void test_built_in(void **state)
         }
         seam_corpus_close(c);
     }
-    assert_null(seam_corpus_profile(4));
-    assert_null(seam_corpus_profile(SIZE_MAX));
+    assert_null(seam_corpus_profile_at(4));
+    assert_null(seam_corpus_profile_at(SIZE_MAX));
 }
 
 /* The text of a built-in profile is the file that is shipped, and as a file gives the same bytes.
@@ -101,7 +101,7 @@ static void test_same_from_file(void **state)
 {
     (void)state;
     for (size_t i = 0; i < 4; i++) {
-        const struct seam_corpus_profile *p = seam_corpus_profile(i);
+        const struct seam_corpus_profile *p = seam_corpus_profile_at(i);
         char shipped[512], one[33], two[33], text[8192];
         struct seam_corpus *a, *b;
         snprintf(shipped, sizeof shipped, "%s/corpus/profiles/%s.ini", CORPUS_SOURCE, p->name);
@@ -137,8 +137,8 @@ static void test_documented(void **state)
     fclose(f);
     put_file("\n", 1);
     plain = corpus_must_open(path, 1);
-    seam_corpus_info(c, &info);
-    seam_corpus_info(plain, &defaults);
+    seam_corpus_describe(c, &info);
+    seam_corpus_describe(plain, &defaults);
     for (size_t k = 0; k < info.n_knobs; k++) {
         const struct seam_corpus_knob *knob = &info.knobs[k];
         if (knob->word != NULL)
@@ -160,14 +160,14 @@ static void test_changed_knobs(void **state)
     struct seam_corpus_info info;
     struct seam_corpus *c = corpus_must_open("stress:keys=10K,large_max=2M,scale=4,skew=zipf", 1);
     (void)state;
-    seam_corpus_info(c, &info);
+    seam_corpus_describe(c, &info);
     assert_string_equal(info.name, "stress");
     assert_int_equal(info.keys, 2500);
     assert_int_equal(info.units, 500);
     assert_int_equal(info.value_max, 2 << 20);
     seam_corpus_close(c);
     c = corpus_must_open("fanout:scale=1M", 1); /* still enough keys for one unit */
-    seam_corpus_info(c, &info);
+    seam_corpus_describe(c, &info);
     assert_int_equal(info.keys, 95000);
     assert_int_equal(info.units, 1);
     seam_corpus_close(c);
@@ -175,7 +175,7 @@ static void test_changed_knobs(void **state)
     char spec[128];
     snprintf(spec, sizeof spec, "%s:versions=3", path);
     c = corpus_must_open(spec, 1);
-    seam_corpus_info(c, &info);
+    seam_corpus_describe(c, &info);
     assert_string_equal(info.name, path);
     assert_int_equal(info.keys, 7);
     seam_corpus_close(c);
@@ -193,7 +193,7 @@ static void test_tolerated(void **state)
     (void)state;
     put_file(text, sizeof text - 1);
     c = corpus_must_open(path, 1);
-    seam_corpus_info(c, &info);
+    seam_corpus_describe(c, &info);
     assert_int_equal(info.keys, 12);
     assert_string_equal(info.description, "d\xc3\xa9j\xc3\xa0 vu");
     seam_corpus_close(c);
@@ -373,7 +373,7 @@ static void test_mutated(void **state)
     (void)state;
     for (uint64_t i = 0; i < 1500; i++) {
         struct random r = random_stream(seed, i);
-        const char *base = seam_corpus_profile(i % 4)->text;
+        const char *base = seam_corpus_profile_at(i % 4)->text;
         char text[8192];
         size_t len = strlen(base);
         struct seam_corpus *c = NULL;

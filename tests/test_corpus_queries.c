@@ -36,7 +36,7 @@ static struct opened open_shape(const char *spec, uint64_t seed)
     struct opened o;
     o.c = corpus_must_open(spec, seed);
     o.m = corpus_must_make(o.c);
-    seam_corpus_info(o.c, &o.info);
+    seam_corpus_describe(o.c, &o.info);
     o.loaded = test_keys_loaded(o.m, o.info.keys);
     return o;
 }

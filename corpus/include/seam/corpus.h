@@ -40,7 +40,7 @@ struct seam_corpus_profile {
 };
 
 /* The i-th built-in profile, NULL beyond the last. */
-SEAM_API const struct seam_corpus_profile *seam_corpus_profile(size_t i);
+SEAM_API const struct seam_corpus_profile *seam_corpus_profile_at(size_t i);
 
 /* One knob of an open corpus. Numbers and words alike: for a word, `word` is it and the number its
  * place among the words allowed; for a number `word` is NULL. Static but for value and word. */
@@ -80,7 +80,7 @@ SEAM_API int seam_corpus_open(const char *profile, uint64_t seed, struct seam_co
 /* Makers must have been closed before. NULL is allowed. */
 SEAM_API void seam_corpus_close(struct seam_corpus *corpus);
 
-SEAM_API void seam_corpus_info(const struct seam_corpus *corpus, struct seam_corpus_info *ret);
+SEAM_API void seam_corpus_describe(const struct seam_corpus *corpus, struct seam_corpus_info *ret);
 
 /* ---- what it makes ----------------------------------------------------------------------- */
 
