@@ -147,7 +147,7 @@ static int range_end(struct seam_emit *out, struct seam_slice end, struct seam_s
     return SEAM_OK;
 }
 
-int seam_emit(struct seam_emit *out, const struct seam_op *op, struct seam_err *err)
+int seam_emit_op(struct seam_emit *out, const struct seam_op *op, struct seam_err *err)
 {
     struct seam_op made = {.kind = op->kind};
     int rc = check_op(op, err);

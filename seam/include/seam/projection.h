@@ -38,7 +38,7 @@ struct seam_emit;
  * projection's own, is copied, and may be empty. A value's head and body must stay as they are until
  * the projector is called again or seam_projection_catch_up returns; pointing into the event's data
  * is fine. E_INVALID, E_NOMEM. */
-SEAM_API int seam_emit(struct seam_emit *out, const struct seam_op *op, struct seam_err *err);
+SEAM_API int seam_emit_op(struct seam_emit *out, const struct seam_op *op, struct seam_err *err);
 
 /* Turns one event into any number of ops, none too. A code other than SEAM_OK ends the catch-up with
  * that code; nothing of this event is applied. It is called by the thread that catches up, once per
