@@ -1,4 +1,5 @@
 # The rails, the flush probe and the environment, for the command and for tests.
+include_guard()
 add_library(seam_rails STATIC
   ${CMAKE_CURRENT_LIST_DIR}/rawlog.c ${CMAKE_CURRENT_LIST_DIR}/rawlog_scan.c
   ${CMAKE_CURRENT_LIST_DIR}/probe.c ${CMAKE_CURRENT_LIST_DIR}/environment.c
