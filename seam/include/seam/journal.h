@@ -2,14 +2,15 @@
  *
  * Events go into streams; each stream numbers its events 1, 2, 3, ... without gaps. A journal lives
  * in a struct seam_db under a key prefix, so that it may have the db to itself or share it with
- * projections (<seam/projection.h>). What is written is told byte by byte in docs/journal-format.md.
+ * projections (<seam/projection.h>). What is written is told byte by byte in
+ * docs/journal-format.md.
  *
  * WHAT HOLDS
  * - Every event carries its stream, sequence, time, length, the CRC of the event before it, and a
  *   CRC-32C over all that and the payload. Every read checks them; E_CORRUPT names stream and
  *   sequence, and the damaged bytes are not handed out.
- * - Appends of many threads are gathered into groups. A group is one commit of the engine; one group
- *   is in flight at a time; each writes one group record, which opening the journal checks.
+ * - Appends of many threads are gathered into groups. A group is one commit of the engine; one
+ *   group is in flight at a time; each writes one group record, which opening the journal checks.
  * - An append is all or nothing, and has the three outcomes of <seam/seam.h>: one that was NOT DONE
  *   leaves no gap in the numbers; after UNKNOWN the journal is poisoned, so that no number is given
  *   twice, until journal and db are closed and opened again.
@@ -65,8 +66,8 @@ SEAM_API bool seam_journal_poisoned(struct seam_journal *journal);
 /* ---- streams ----------------------------------------------------------------------------- */
 
 /* The stream of that name: a number that stays the same for the journal's whole life. Looking up
- * costs no read of the store. create: made where there is none, else SEAM_NOTFOUND. A stream made is
- * as safe as the next event appended to it. Errors: E_INVALID (name), and those of a write. */
+ * costs no read of the store. create: made where there is none, else SEAM_NOTFOUND. A stream made
+ * is as safe as the next event appended to it. Errors: E_INVALID (name), and those of a write. */
 SEAM_API int seam_journal_stream(struct seam_journal *journal, struct seam_slice name, bool create,
                                  uint32_t *ret_stream, struct seam_err *err);
 
@@ -94,8 +95,8 @@ struct seam_append {
 
 /* Appends events[0..n) to the stream, as n events with n payloads that follow each other, in one
  * commit. Payloads are borrowed until the return, of any length, empty too. ack: as in
- * <seam/seam.h>, a window too; the appends of a group get the strongest level that one of them asked
- * for. ret may be NULL.
+ * <seam/seam.h>, a window too; the appends of a group get the strongest level that one of them
+ * asked for. ret may be NULL.
  * NOT DONE: E_INVALID (err->op: the event), E_TOO_LARGE (one event over limits.value, or the append
  * over limits.ops or limits.bytes: err->limit, max, got; both counted with keys, envelopes and the
  * group record), E_UNSUPPORTED (ack), E_NO_SPACE, E_BUSY, E_NOMEM, E_POISONED, E_READ_ONLY.
@@ -120,8 +121,8 @@ struct seam_event {
     struct seam_slice data; /* valid until the reader's next call or close */
 };
 
-/* Reads the stream from sequence `from` on (0: from the first). snap: the events of that snapshot of
- * the journal's db; it must outlive the reader. NULL: the reader follows the head, and takes a
+/* Reads the stream from sequence `from` on (0: from the first). snap: the events of that snapshot
+ * of the journal's db; it must outlive the reader. NULL: the reader follows the head, and takes a
  * snapshot of its own when it needs to see further, which it lets go at the end it has reached.
  * `from` may lie beyond the last event: the reader then gives nothing until it is there.
  * Errors: E_NEEDS_HISTORY (from is below the first sequence left), E_INVALID (no such stream),
@@ -130,7 +131,8 @@ SEAM_API int seam_journal_reader_open(struct seam_journal *journal, uint32_t str
                                       struct seam_snap *snap, struct seam_journal_reader **ret,
                                       struct seam_err *err);
 /* The next event. SEAM_NOTFOUND: none yet (following), or the snapshot's end; ask again later.
- * E_CORRUPT: a CRC, the chain, or a missing sequence; the reader stays where it is. Errors of reads. */
+ * E_CORRUPT: a CRC, the chain, or a missing sequence; the reader stays where it is. Errors of
+ * reads. */
 SEAM_API int seam_journal_reader_next(struct seam_journal_reader *reader, struct seam_event *ret,
                                       struct seam_err *err);
 SEAM_API void seam_journal_reader_close(struct seam_journal_reader *reader);

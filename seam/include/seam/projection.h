@@ -2,13 +2,14 @@
  *
  * A projector, a function of yours, turns each event into puts and deletes. They are committed in
  * one batch with the position (epoch, sequence, record CRC) of the last event in it, so a crash can
- * neither skip an event nor apply one twice. A projection may live in the journal's db or in another,
- * on the same engine or a different one; several live in one db under different names.
+ * neither skip an event nor apply one twice. A projection may live in the journal's db or in
+ * another, on the same engine or a different one; several live in one db under different names.
  *
  * WHAT HOLDS
  * - Only events that cannot be lost are applied: with the journal in another db, those at or below
- *   its durable mark (struct seam_stream_info); in the same db all visible ones, since a crash keeps
- *   a prefix of the db's commits. On an engine without SEAM_ACK_POWER the mark promises nothing.
+ *   its durable mark (struct seam_stream_info); in the same db all visible ones, since a crash
+ *   keeps a prefix of the db's commits. On an engine without SEAM_ACK_POWER the mark promises
+ *   nothing.
  * - At open the position must be a record of the journal, with the same CRC; else E_MISMATCH, and
  *   the projection has to be rebuilt (options.discard).
  * - Keys given and returned are the projection's own: the prefix under which they are stored is
@@ -35,16 +36,16 @@ struct seam_projection;
 struct seam_emit;
 
 /* Adds one op. Its key (for DELETE_RANGE also the end, op->head; {NULL,0}: the table's end) is the
- * projection's own, is copied, and may be empty. A value's head and body must stay as they are until
- * the projector is called again or seam_projection_catch_up returns; pointing into the event's data
- * is fine. E_INVALID, E_NOMEM. */
+ * projection's own, is copied, and may be empty. A value's head and body must stay as they are
+ * until the projector is called again or seam_projection_catch_up returns; pointing into the
+ * event's data is fine. E_INVALID, E_NOMEM. */
 SEAM_API int seam_emit_op(struct seam_emit *out, const struct seam_op *op, struct seam_err *err);
 
-/* Turns one event into any number of ops, none too. A code other than SEAM_OK ends the catch-up with
- * that code; nothing of this event is applied. It is called by the thread that catches up, once per
- * event and again after a crash or an error, so what it does must depend on the event only. It may
- * read the projection, but sees there only what is committed (options.batch = 1 makes that
- * everything before this event). */
+/* Turns one event into any number of ops, none too. A code other than SEAM_OK ends the catch-up
+ * with that code; nothing of this event is applied. It is called by the thread that catches up,
+ * once per event and again after a crash or an error, so what it does must depend on the event
+ * only. It may read the projection, but sees there only what is committed (options.batch = 1 makes
+ * that everything before this event). */
 typedef int (*seam_projector)(void *ctx, const struct seam_event *event, struct seam_emit *out,
                               struct seam_err *err);
 
@@ -77,11 +78,11 @@ SEAM_API int seam_projection_close(struct seam_projection *projection, struct se
 /* ---- writing ----------------------------------------------------------------------------- */
 
 /* Applies up to max_events events (0: all that may be applied now), each commit as large as
- * options.batch and the db's limits allow. *ret_applied (may be NULL) counts the events committed by
- * this call and is set on errors too: they stay applied. Repeating after an error goes on where it
- * ended, but for E_UNKNOWN and E_POISONED.
- * Errors: E_TOO_LARGE (one event's ops are over a limit; the text names the event), the projector's,
- * those of the journal's readers, and of writes. E_INVALID without a journal. */
+ * options.batch and the db's limits allow. *ret_applied (may be NULL) counts the events committed
+ * by this call and is set on errors too: they stay applied. Repeating after an error goes on where
+ * it ended, but for E_UNKNOWN and E_POISONED.
+ * Errors: E_TOO_LARGE (one event's ops are over a limit; the text names the event), the
+ * projector's, those of the journal's readers, and of writes. E_INVALID without a journal. */
 SEAM_API int seam_projection_catch_up(struct seam_projection *projection, uint64_t max_events,
                                       uint64_t *ret_applied, struct seam_err *err);
 
@@ -105,7 +106,8 @@ struct seam_merged {
  * or refused with nothing written: the whole unit, after duplicates are folded, must fit the db's
  * limits. Merging a unit again changes nothing, so a caller may cut a unit that is too large. The
  * position is not touched. ret may be NULL.
- * Errors: E_INVALID, E_TOO_LARGE (err->op: index of the entry at fault where one is), reads, writes. */
+ * Errors: E_INVALID, E_TOO_LARGE (err->op: index of the entry at fault where one is), reads,
+ * writes. */
 SEAM_API int seam_projection_merge(struct seam_projection *projection,
                                    const struct seam_entry *entries, size_t n, uint32_t ack,
                                    struct seam_merged *ret, struct seam_err *err);
