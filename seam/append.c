@@ -179,9 +179,6 @@ static void number(struct seam_journal *j, struct chunk *c, struct append *a, si
         event.group = c->group.number;
         seam_fmt_event_write(envelope, a->crcs[i], &event);
         s->new_crc = event.crc;
-        uint8_t crc[4];
-        seam_put32(crc, event.crc);
-        c->group.chain = seam_crc32c(c->group.chain, crc, sizeof(crc));
         seam_copy(key, j->prefix);
         uint8_t *p = key + j->prefix.len;
         p[0] = SEAM_TAG_EVENT;
@@ -209,7 +206,7 @@ static int build(struct seam_journal *j, struct chunk *c, struct seam_fmt_key *r
     c->group.number = j->group_no + 1;
     c->group.epoch = seam_db_epoch(j->db);
     c->group.time_ns = now > j->time_ns ? now : j->time_ns;
-    c->group.prev = c->group.chain = j->chain;
+    c->group.prev = j->chain;
     c->group.events = (uint32_t)c->events;
     size_t at = 0;
     for (struct seam_member *m = c->first; m != c->end; m = m->next) {
@@ -221,9 +218,13 @@ static int build(struct seam_journal *j, struct chunk *c, struct seam_fmt_key *r
     }
     assert(at == c->events);
     size_t index = 0;
+    c->group.state = j->state;
     for (const struct seam_jstream *s = c->touched; s != NULL; s = s->next_touched) {
+        struct seam_fmt_group_entry old = {s->id, s->last_crc, s->last};
         struct seam_fmt_group_entry entry = {s->id, s->new_crc, s->new_last};
         seam_fmt_group_entry_write(j->record, index++, &entry);
+        c->group.state ^= s->last_group > 0 ? seam_fmt_end(&old) : 0;
+        c->group.state ^= seam_fmt_end(&entry);
     }
     c->group.streams = c->streams;
     seam_fmt_group_write(j->record, &c->group);
@@ -262,6 +263,7 @@ static void done(struct seam_journal *j, struct chunk *c, const struct seam_acke
     pthread_mutex_unlock(&j->lock);
     j->group_no = c->group.number;
     j->chain = c->group.chain;
+    j->state = c->group.state;
     j->time_ns = c->group.time_ns;
 }
 

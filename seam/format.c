@@ -184,6 +184,20 @@ int seam_fmt_event_read(uint32_t stream, uint64_t sequence, struct seam_slice va
 
 /* ---- group records ----------------------------------------------------------------------- */
 
+static uint64_t mix(uint64_t x)
+{
+    x ^= x >> 32;
+    x *= UINT64_C(0xd6e8feb86659fd93);
+    x ^= x >> 32;
+    x *= UINT64_C(0xd6e8feb86659fd93);
+    return x ^ x >> 32;
+}
+
+uint64_t seam_fmt_end(const struct seam_fmt_group_entry *end)
+{
+    return mix(mix((uint64_t)end->stream << 32 | end->crc) + end->last);
+}
+
 void seam_fmt_group_entry_write(uint8_t *out, size_t index, const struct seam_fmt_group_entry *in)
 {
     uint8_t *p = out + SEAM_FMT_GROUP_HEAD + index * SEAM_FMT_GROUP_ENTRY;
@@ -192,7 +206,12 @@ void seam_fmt_group_entry_write(uint8_t *out, size_t index, const struct seam_fm
     seam_put64(p + 8, in->last);
 }
 
-void seam_fmt_group_write(uint8_t *out, const struct seam_fmt_group *in)
+static uint32_t group_chain(const uint8_t *p, size_t end)
+{
+    return seam_crc32c(seam_crc32c(0, p, 48), p + SEAM_FMT_GROUP_HEAD, end - SEAM_FMT_GROUP_HEAD);
+}
+
+void seam_fmt_group_write(uint8_t *out, struct seam_fmt_group *in)
 {
     size_t end = seam_fmt_group_size(in->streams) - 4;
     out[0] = MAGIC_GROUP;
@@ -204,7 +223,9 @@ void seam_fmt_group_write(uint8_t *out, const struct seam_fmt_group *in)
     seam_put64(out + 24, in->time_ns);
     seam_put32(out + 32, in->events);
     seam_put32(out + 36, in->prev);
-    seam_put32(out + 40, in->chain);
+    seam_put64(out + 40, in->state);
+    in->chain = group_chain(out, end);
+    seam_put32(out + 48, in->chain);
     seam_put32(out + end, seam_crc32c(0, out, end));
 }
 
@@ -226,9 +247,10 @@ int seam_fmt_group_read(uint64_t number, struct seam_slice value, struct seam_fm
     ret->time_ns = seam_get64(p + 24);
     ret->events = seam_get32(p + 32);
     ret->prev = seam_get32(p + 36);
-    ret->chain = seam_get32(p + 40);
+    ret->state = seam_get64(p + 40);
+    ret->chain = seam_get32(p + 48);
     if (room % SEAM_FMT_GROUP_ENTRY != 0 || room / SEAM_FMT_GROUP_ENTRY != ret->streams ||
-        ret->number != number)
+        ret->number != number || ret->chain != group_chain(p, value.len - 4))
         return seam_fail(err, SEAM_E_CORRUPT, "group record %llu is another's, or cut",
                          (unsigned long long)number);
     return SEAM_OK;

@@ -29,7 +29,7 @@ enum {
     SEAM_FMT_EVENT_KEY = 13,     /* without the prefix */
     SEAM_FMT_GROUP_KEY = 9,
     SEAM_FMT_ENVELOPE = 44,
-    SEAM_FMT_GROUP_HEAD = 44,    /* then entries, then a CRC */
+    SEAM_FMT_GROUP_HEAD = 52,    /* then entries, then a CRC */
     SEAM_FMT_GROUP_ENTRY = 16,
     SEAM_FMT_GROUP_MIN = SEAM_FMT_GROUP_HEAD + 4,
     SEAM_FMT_JOURNAL = 48,
@@ -167,6 +167,7 @@ int seam_fmt_event_read(uint32_t stream, uint64_t sequence, struct seam_slice va
 struct seam_fmt_group {
     uint32_t streams, events, prev, chain;
     uint64_t number, epoch, time_ns;
+    uint64_t state; /* of all streams: seam_fmt_end of each one's end, added up by xor */
 };
 
 struct seam_fmt_group_entry {
@@ -179,9 +180,13 @@ static inline size_t seam_fmt_group_size(size_t streams)
     return SEAM_FMT_GROUP_MIN + streams * SEAM_FMT_GROUP_ENTRY;
 }
 
-/* Entries are written by their index, then the head with the closing CRC. */
+/* One stream's share in a group record's state: a stream that lost its newest events changes it. */
+uint64_t seam_fmt_end(const struct seam_fmt_group_entry *end);
+/* Entries are written by their index, then the head and the closing CRC; in->chain is filled. The
+ * chain covers prev and the entries, and each entry's CRC covers its stream's events by their own
+ * chain: so the newest record's chain speaks for the whole journal. */
 void seam_fmt_group_entry_write(uint8_t *out, size_t index, const struct seam_fmt_group_entry *in);
-void seam_fmt_group_write(uint8_t *out, const struct seam_fmt_group *in);
+void seam_fmt_group_write(uint8_t *out, struct seam_fmt_group *in);
 int seam_fmt_group_read(uint64_t number, struct seam_slice value, struct seam_fmt_group *ret,
                         struct seam_err *err);
 void seam_fmt_group_entry_read(struct seam_slice value, size_t index,

@@ -49,7 +49,7 @@ struct seam_journal {
     struct seam_jstream *dirty;
 
     /* The leader's own: */
-    uint64_t group_no, time_ns;
+    uint64_t group_no, time_ns, state;
     uint32_t chain;
     struct seam_op *ops;
     uint8_t *keys, *envelopes, *record;

@@ -1,8 +1,8 @@
 /* load.c - what a journal reads when it is opened, and how it holds the parts against each other.
  *
  * Relies on the engine's commits being whole: a group's events and its record are there together.
- * Keeps true: each stream's newest record is the one that its group's record names, no record is of
- * a group newer than the newest, and the newest group's streams are all there; or E_CORRUPT. */
+ * Keeps true: no record is of a group newer than the newest, that group's streams end where its
+ * record says, and the ends of all streams add up to the state in it; or E_CORRUPT. */
 #include "journal_int.h"
 
 /* ---- the journal's own record ------------------------------------------------------------ */
@@ -225,40 +225,58 @@ static int load_group(struct seam_journal *j, struct seam_err *err)
         j->group_no = number;
         j->chain = group.chain;
         j->time_ns = group.time_ns;
+        j->state = group.state;
     }
     return rc;
 }
 
-/* A stream that is not in the newest group must end where the record of its own last group says. */
-static int check_end(struct seam_journal *j, const struct seam_jstream *s, struct seam_err *err)
+/* The ends do not add up: looks for the one at fault, from the newest group record back. Only so
+ * much is read where something is damaged. */
+static int find_fault(struct seam_journal *j, struct seam_err *err)
 {
-    struct seam_fmt_key key;
-    struct seam_fmt_group group;
-    struct seam_pin pin = {0};
-    if (s->last < s->first || s->last_group == j->group_no)
-        return SEAM_OK;
-    if (s->last_group > j->group_no)
-        return disagree(s, j->group_no, err);
-    if (s->last_group < j->first_group)
-        return SEAM_OK;
-    seam_j_group_key(j, s->last_group, &key);
-    int rc = seam_get(j->db, NULL, seam_fmt_slice(&key), &pin, err);
-    if (rc == SEAM_NOTFOUND)
-        return seam_fail(err, SEAM_E_CORRUPT, "group record %llu is missing",
-                         (unsigned long long)s->last_group);
+    int rc = SEAM_OK;
+    for (uint64_t number = j->group_no; rc == SEAM_OK && number >= j->first_group; number--) {
+        struct seam_fmt_key key;
+        struct seam_fmt_group group;
+        struct seam_pin pin = {0};
+        seam_j_group_key(j, number, &key);
+        rc = seam_get(j->db, NULL, seam_fmt_slice(&key), &pin, err);
+        if (rc == SEAM_NOTFOUND)
+            return seam_fail(err, SEAM_E_CORRUPT, "group record %llu is missing",
+                             (unsigned long long)number);
+        if (rc != SEAM_OK)
+            return rc;
+        rc = seam_fmt_group_read(number, pin.value, &group, err);
+        for (uint32_t i = 0; rc == SEAM_OK && i < group.streams; i++) {
+            struct seam_fmt_group_entry entry;
+            seam_fmt_group_entry_read(pin.value, i, &entry);
+            struct seam_jstream *s = seam_j_by_id(j, entry.stream);
+            if (s != NULL && !s->touched && (s->last != entry.last || s->last_crc != entry.crc))
+                rc = disagree(s, number, err);
+            if (s != NULL)
+                s->touched = true; /* older records say nothing of its end */
+        }
+        seam_unpin(&pin);
+    }
     if (rc != SEAM_OK)
         return rc;
-    rc = seam_fmt_group_read(s->last_group, pin.value, &group, err);
-    bool found = false;
-    for (uint32_t i = 0; rc == SEAM_OK && !found && i < group.streams; i++) {
-        struct seam_fmt_group_entry entry;
-        seam_fmt_group_entry_read(pin.value, i, &entry);
-        found = entry.stream == s->id && entry.last == s->last && entry.crc == s->last_crc;
+    return seam_fail(err, SEAM_E_CORRUPT, "the streams do not end where group record %llu says",
+                     (unsigned long long)j->group_no);
+}
+
+/* Streams that are not in the newest group: its record has the sum of all ends. */
+static int check_ends(struct seam_journal *j, struct seam_err *err)
+{
+    uint64_t state = 0;
+    for (uint32_t i = 0; i < j->streams; i++) {
+        const struct seam_jstream *s = j->by_id[i];
+        struct seam_fmt_group_entry end = {s->id, s->last_crc, s->last};
+        if (s->last_group > j->group_no)
+            return disagree(s, j->group_no, err);
+        if (s->last_group > 0)
+            state ^= seam_fmt_end(&end);
     }
-    seam_unpin(&pin);
-    if (rc == SEAM_OK && !found)
-        return disagree(s, s->last_group, err);
-    return rc;
+    return state == j->state ? SEAM_OK : find_fault(j, err);
 }
 
 /* ---- all of it --------------------------------------------------------------------------- */
@@ -284,8 +302,8 @@ int seam_j_load(struct seam_journal *j, struct seam_err *err)
         rc = load_end(j, j->by_id[i], err);
     if (rc == SEAM_OK)
         rc = load_group(j, err);
-    for (uint32_t i = 0; rc == SEAM_OK && i < j->streams; i++)
-        rc = check_end(j, j->by_id[i], err);
+    if (rc == SEAM_OK)
+        rc = check_ends(j, err);
     if (rc == SEAM_OK)
         rc = make_durable(j, err);
     return rc;

@@ -1,0 +1,10 @@
+# The journal and projections, on every engine that is built in, plain and under strict.
+set(runs "")
+foreach(engine mem lmdb rocksdb)
+  if(SEAM_HAVE_${engine})
+    list(APPEND runs ${engine}=${engine} strict-${engine}=strict+${engine})
+  endif()
+endforeach()
+if(runs)
+  seam_test(journal SOURCES test_journal.c seam_support.c ARGS ${runs} LABELS seam)
+endif()

@@ -1,0 +1,133 @@
+/* seam_support.c - see seam_support.h. */
+#include "seam_support.h"
+
+#include <ftw.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+static int remove_one(const char *path, const struct stat *st, int type, struct FTW *ftw)
+{
+    (void)st;
+    (void)type;
+    (void)ftw;
+    return remove(path);
+}
+
+void remove_tree(const char *dir)
+{
+    (void)nftw(dir, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+}
+
+static void open_db(struct store *s)
+{
+    struct seam_err err;
+    ok(seam_open(s->engine, s->is_volatile ? NULL : s->dir, &s->options, &s->db, &err), err);
+}
+
+void store_open(struct store *s, const char *wrap, const char *engine,
+                const struct seam_backend *const *extra)
+{
+    memset(s, 0, sizeof(*s));
+    (void)snprintf(s->engine, sizeof(s->engine), "%s%s", wrap, engine);
+    s->is_volatile = strncmp(engine, "mem", 3) == 0 || strstr(engine, "+mem") != NULL;
+    s->options.mode = SEAM_OPEN_CREATE;
+    s->options.engines = extra;
+    (void)snprintf(s->dir, sizeof(s->dir), "seam-test-XXXXXX");
+    assert_non_null(mkdtemp(s->dir));
+    open_db(s);
+}
+
+void store_reopen(struct store *s)
+{
+    struct seam_err err;
+    if (s->is_volatile)
+        return;
+    ok(seam_close(s->db, &err), err);
+    open_db(s);
+}
+
+void store_close(struct store *s)
+{
+    struct seam_err err;
+    ok(seam_close(s->db, &err), err);
+    remove_tree(s->dir);
+}
+
+struct seam_slice text(const char *s)
+{
+    return seam_bytes(s, strlen(s));
+}
+
+uint32_t best_ack(const struct seam_db *db)
+{
+    struct seam_limits limits;
+    seam_db_limits(db, &limits);
+    return (uint32_t)limits.best;
+}
+
+uint64_t next_random(uint64_t *state)
+{
+    *state ^= *state << 13;
+    *state ^= *state >> 7;
+    *state ^= *state << 17;
+    return *state;
+}
+
+uint64_t test_seed(void)
+{
+    const char *given = getenv("SEAM_SEED");
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    uint64_t seed = given != NULL ? strtoull(given, NULL, 10)
+                                  : (uint64_t)now.tv_sec * 1000003u + (uint64_t)now.tv_nsec;
+    print_message("SEAM_SEED=%llu\n", (unsigned long long)seed);
+    return seed != 0 ? seed : 1;
+}
+
+static struct raw_key raw(uint8_t tag, size_t id_len, uint32_t id, uint64_t number)
+{
+    struct raw_key key = {.len = 1 + id_len + 8};
+    key.bytes[0] = tag;
+    for (size_t i = 0; i < id_len; i++)
+        key.bytes[1 + i] = (uint8_t)(id >> (24 - 8 * i));
+    for (size_t i = 0; i < 8; i++)
+        key.bytes[1 + id_len + i] = (uint8_t)(number >> (56 - 8 * i));
+    return key;
+}
+
+struct raw_key raw_event(uint32_t stream, uint64_t sequence)
+{
+    return raw('E', 4, stream, sequence);
+}
+
+struct raw_key raw_group(uint64_t number)
+{
+    return raw('G', 0, 0, number);
+}
+
+size_t raw_get(struct seam_db *db, struct raw_key key, uint8_t *buf, size_t cap)
+{
+    struct seam_pin pin = {0};
+    struct seam_err err;
+    ok(seam_get(db, NULL, seam_bytes(key.bytes, key.len), &pin, &err), err);
+    assert_true(pin.value.len <= cap);
+    size_t len = pin.value.len;
+    memcpy(buf, pin.value.ptr, len);
+    seam_unpin(&pin);
+    return len;
+}
+
+void raw_put(struct seam_db *db, struct raw_key key, const void *bytes, size_t len)
+{
+    struct seam_err err;
+    struct seam_op op = {SEAM_PUT, seam_bytes(key.bytes, key.len), {bytes, len}, {NULL, 0}};
+    ok(seam_write(db, &op, 1, SEAM_ACK_NONE, NULL, &err), err);
+}
+
+void raw_delete(struct seam_db *db, struct raw_key key)
+{
+    struct seam_err err;
+    struct seam_op op = {SEAM_DELETE, seam_bytes(key.bytes, key.len), {NULL, 0}, {NULL, 0}};
+    ok(seam_write(db, &op, 1, SEAM_ACK_NONE, NULL, &err), err);
+}

@@ -1,0 +1,69 @@
+/* seam_support.h - what the tests of journal and projection share: a store that can be reopened.
+ *
+ * Relies on the engine being named on the command line. A volatile engine keeps its db over
+ * store_reopen, since it would forget everything. */
+#ifndef SEAM_TEST_SUPPORT_H
+#define SEAM_TEST_SUPPORT_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <seam/backend.h>
+#include <seam/journal.h>
+#include <seam/projection.h>
+
+#include <stdio.h>
+#include <string.h>
+
+struct store {
+    char engine[96];
+    char dir[64];
+    bool is_volatile;
+    struct seam_options options;
+    struct seam_db *db;
+};
+
+/* Prints the error of a failed call before it fails the test. */
+#define ok(call, err)                                                                             \
+    do {                                                                                          \
+        int ok_rc = (call);                                                                       \
+        if (ok_rc != SEAM_OK)                                                                     \
+            print_message("%s: %s\n", seam_code_name(ok_rc), (err).text);                         \
+        assert_int_equal(ok_rc, SEAM_OK);                                                         \
+    } while (0)
+
+/* "" or "limit:ops=40+" before the engine's name. */
+void store_open(struct store *s, const char *wrap, const char *engine,
+                const struct seam_backend *const *extra);
+/* Closes and opens the db, where it keeps anything. */
+void store_reopen(struct store *s);
+void store_close(struct store *s);
+/* What the child of a fork does with the parent's store: a new handle of its own. */
+void remove_tree(const char *dir);
+
+struct seam_slice text(const char *s);
+/* The strongest ack the db gives. */
+uint32_t best_ack(const struct seam_db *db);
+/* xorshift, never 0. */
+uint64_t next_random(uint64_t *state);
+/* From SEAM_SEED, else from the clock; printed. */
+uint64_t test_seed(void);
+
+/* Raw keys of a journal without a prefix. */
+struct raw_key {
+    uint8_t bytes[16];
+    size_t len;
+};
+
+struct raw_key raw_event(uint32_t stream, uint64_t sequence);
+struct raw_key raw_group(uint64_t number);
+/* Reads, changes, deletes behind the journal's back. */
+size_t raw_get(struct seam_db *db, struct raw_key key, uint8_t *buf, size_t cap);
+void raw_put(struct seam_db *db, struct raw_key key, const void *bytes, size_t len);
+void raw_delete(struct seam_db *db, struct raw_key key);
+
+#endif

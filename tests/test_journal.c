@@ -1,0 +1,719 @@
+/* test_journal.c - the journal on one engine: order, chain, refusals, reopening, damage.
+ *
+ * argv[1] names the engine. The same tests hold for each. */
+#include "seam_support.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static const char *engine;
+
+static void open_journal(struct store *s, struct seam_journal **ret)
+{
+    struct seam_err err;
+    ok(seam_journal_open(s->db, NULL, ret, &err), err);
+}
+
+static void close_journal(struct seam_journal *j)
+{
+    struct seam_err err;
+    ok(seam_journal_close(j, &err), err);
+}
+
+static uint32_t stream_of(struct seam_journal *j, const char *name)
+{
+    struct seam_err err;
+    uint32_t id = 0;
+    ok(seam_journal_stream(j, text(name), true, &id, &err), err);
+    return id;
+}
+
+static struct seam_append append(struct seam_journal *j, uint32_t stream, const char *data)
+{
+    struct seam_err err;
+    struct seam_append ret;
+    struct seam_slice event = text(data);
+    ok(seam_journal_append(j, stream, &event, 1, SEAM_ACK_NONE, &ret, &err), err);
+    return ret;
+}
+
+static uint64_t last_of(struct seam_journal *j, uint32_t stream)
+{
+    struct seam_err err;
+    struct seam_stream_info info;
+    ok(seam_journal_info(j, stream, &info, &err), err);
+    return info.last;
+}
+
+/* Reads all from `from`; returns how many, or the code if negative. */
+static long read_all(struct seam_journal *j, uint32_t stream, uint64_t from, struct seam_err *err)
+{
+    struct seam_journal_reader *r;
+    struct seam_event event;
+    long n = 0;
+    int rc = seam_journal_reader_open(j, stream, from, NULL, &r, err);
+    if (rc != SEAM_OK)
+        return rc;
+    uint64_t time_ns = 0;
+    while ((rc = seam_journal_reader_next(r, &event, err)) == SEAM_OK) {
+        assert_int_equal(event.sequence, from + (uint64_t)n);
+        assert_true(event.time_ns >= time_ns);
+        time_ns = event.time_ns;
+        n++;
+    }
+    seam_journal_reader_close(r);
+    return rc == SEAM_NOTFOUND ? n : rc;
+}
+
+static void streams(void **state)
+{
+    (void)state;
+    struct store s;
+    struct seam_journal *j;
+    struct seam_err err;
+    uint32_t id = 7;
+    char name[SEAM_STREAM_NAME_MAX + 1];
+    store_open(&s, "", engine, NULL);
+    open_journal(&s, &j);
+    assert_int_equal(seam_journal_stream(j, text("a"), false, &id, &err), SEAM_NOTFOUND);
+    assert_int_equal(id, 7);
+    assert_int_equal(stream_of(j, "b"), 1);
+    assert_int_equal(stream_of(j, "a"), 2);
+    assert_int_equal(stream_of(j, "b"), 1);
+    memset(name, 'x', sizeof(name));
+    assert_int_equal(seam_journal_stream(j, seam_bytes(name, sizeof(name)), true, &id, &err),
+                     SEAM_E_INVALID);
+    assert_int_equal(seam_journal_stream(j, seam_bytes(name, 0), true, &id, &err), SEAM_E_INVALID);
+    ok(seam_journal_stream(j, seam_bytes(name, SEAM_STREAM_NAME_MAX), true, &id, &err), err);
+    assert_int_equal(id, 3);
+    struct seam_stream_info info;
+    assert_int_equal(seam_journal_info(j, 4, &info, &err), SEAM_E_INVALID);
+    assert_int_equal(seam_journal_info(j, 0, &info, &err), SEAM_E_INVALID);
+    ok(seam_journal_info(j, 2, &info, &err), err);
+    assert_int_equal(info.first, 1);
+    assert_int_equal(info.last, 0);
+    assert_memory_equal(info.name.ptr, "a", 1);
+    assert_int_equal(info.name.len, 1);
+    uint8_t uuid[16];
+    memcpy(uuid, seam_journal_uuid(j), 16);
+    close_journal(j);
+    store_reopen(&s);
+    open_journal(&s, &j);
+    assert_memory_equal(uuid, seam_journal_uuid(j), 16);
+    assert_int_equal(seam_journal_stream_count(j), 3);
+    ok(seam_journal_stream(j, text("a"), false, &id, &err), err);
+    assert_int_equal(id, 2);
+    close_journal(j);
+    store_close(&s);
+}
+
+static void append_and_read(void **state)
+{
+    (void)state;
+    enum { BIG = 1 << 20 };
+    struct store s;
+    struct seam_journal *j;
+    struct seam_err err;
+    store_open(&s, "", engine, NULL);
+    open_journal(&s, &j);
+    uint32_t id = stream_of(j, "orders");
+    uint8_t *big = malloc(BIG);
+    assert_non_null(big);
+    memset(big, 0x5a, BIG);
+    struct seam_slice events[3] = {text("one"), {NULL, 0}, {big, BIG}};
+    struct seam_append ret;
+    ok(seam_journal_append(j, id, events, 3, best_ack(s.db), &ret, &err), err);
+    assert_int_equal(ret.first, 1);
+    assert_int_equal(ret.last, 3);
+    assert_true((uint32_t)ret.acked.given >= best_ack(s.db));
+    struct seam_journal_reader *r;
+    struct seam_event event;
+    ok(seam_journal_reader_open(j, id, 0, NULL, &r, &err), err);
+    for (size_t i = 0; i < 3; i++) {
+        ok(seam_journal_reader_next(r, &event, &err), err);
+        assert_int_equal(event.sequence, i + 1);
+        assert_int_equal(event.stream, id);
+        assert_int_equal(event.data.len, events[i].len);
+        if (event.data.len > 0)
+            assert_memory_equal(event.data.ptr, events[i].ptr, event.data.len);
+    }
+    assert_int_equal(seam_journal_reader_next(r, &event, &err), SEAM_NOTFOUND);
+    /* It follows the head. */
+    append(j, id, "four");
+    ok(seam_journal_reader_next(r, &event, &err), err);
+    assert_int_equal(event.sequence, 4);
+    assert_int_equal(seam_journal_close(j, &err), SEAM_E_BUSY);
+    seam_journal_reader_close(r);
+    /* From the middle, from the end, from beyond. */
+    assert_int_equal(read_all(j, id, 3, &err), 2);
+    assert_int_equal(read_all(j, id, 5, &err), 0);
+    ok(seam_journal_reader_open(j, id, 6, NULL, &r, &err), err);
+    append(j, id, "five");
+    assert_int_equal(seam_journal_reader_next(r, &event, &err), SEAM_NOTFOUND);
+    append(j, id, "six");
+    ok(seam_journal_reader_next(r, &event, &err), err);
+    assert_int_equal(event.sequence, 6);
+    seam_journal_reader_close(r);
+    assert_int_equal(seam_journal_reader_open(j, 9, 0, NULL, &r, &err), SEAM_E_INVALID);
+    free(big);
+    close_journal(j);
+    store_close(&s);
+}
+
+static void snapshot_reader(void **state)
+{
+    (void)state;
+    struct store s;
+    struct seam_journal *j;
+    struct seam_err err;
+    struct seam_snap *snap;
+    struct seam_journal_reader *r;
+    struct seam_event event;
+    store_open(&s, "", engine, NULL);
+    open_journal(&s, &j);
+    uint32_t id = stream_of(j, "a");
+    append(j, id, "1");
+    append(j, id, "2");
+    ok(seam_snap_open(s.db, &snap, &err), err);
+    append(j, id, "3");
+    ok(seam_journal_reader_open(j, id, 2, snap, &r, &err), err);
+    ok(seam_journal_reader_next(r, &event, &err), err);
+    assert_int_equal(event.sequence, 2);
+    assert_int_equal(seam_journal_reader_next(r, &event, &err), SEAM_NOTFOUND);
+    assert_int_equal(seam_journal_reader_next(r, &event, &err), SEAM_NOTFOUND);
+    seam_journal_reader_close(r);
+    seam_snap_close(snap);
+    close_journal(j);
+    store_close(&s);
+}
+
+/* ---- many threads ------------------------------------------------------------------------ */
+
+enum { APPENDERS = 8, STREAMS = 3 };
+
+static unsigned per_thread(void)
+{
+#ifdef SEAM_SANITIZED
+    return 150;
+#else
+    return 600;
+#endif
+}
+
+struct crowd {
+    struct seam_journal *j;
+    uint32_t ids[STREAMS];
+    atomic_uint number;
+    atomic_ullong events[STREAMS]; /* appended, so that readers know when to stop */
+    atomic_bool done;
+    unsigned rounds;
+};
+
+/* Payload: who, which of his. */
+static void *append_many(void *arg)
+{
+    struct crowd *c = arg;
+    uint32_t me = atomic_fetch_add(&c->number, 1);
+    uint64_t last[STREAMS] = {0};
+    for (uint32_t i = 0; i < c->rounds; i++) {
+        uint32_t body[5][2];
+        struct seam_slice events[5];
+        size_t n = 1 + (me + i) % 5;
+        unsigned which = (me + i) % STREAMS;
+        for (size_t k = 0; k < n; k++) {
+            body[k][0] = me;
+            body[k][1] = i;
+            events[k] = seam_bytes(body[k], sizeof(body[k]));
+        }
+        struct seam_err err;
+        struct seam_append ret;
+        ok(seam_journal_append(c->j, c->ids[which], events, n, SEAM_ACK_NONE, &ret, &err), err);
+        assert_int_equal(ret.last - ret.first + 1, n);
+        assert_true(ret.first > last[which]);
+        last[which] = ret.last;
+        atomic_fetch_add(&c->events[which], n);
+    }
+    return NULL;
+}
+
+struct follower {
+    struct crowd *c;
+    unsigned which;
+    uint64_t seen;
+};
+
+static void *follow(void *arg)
+{
+    struct follower *f = arg;
+    struct seam_err err;
+    struct seam_journal_reader *r;
+    struct seam_event event;
+    uint32_t newest[APPENDERS] = {0};
+    ok(seam_journal_reader_open(f->c->j, f->c->ids[f->which], 1, NULL, &r, &err), err);
+    for (;;) {
+        bool finished = atomic_load(&f->c->done);
+        int rc;
+        while ((rc = seam_journal_reader_next(r, &event, &err)) == SEAM_OK) {
+            uint32_t body[2];
+            assert_int_equal(event.sequence, ++f->seen);
+            assert_int_equal(event.data.len, sizeof(body));
+            memcpy(body, event.data.ptr, sizeof(body));
+            assert_true(body[0] < APPENDERS);
+            assert_true(body[1] >= newest[body[0]]);
+            newest[body[0]] = body[1];
+        }
+        if (rc != SEAM_NOTFOUND)
+            print_message("%s\n", err.text);
+        assert_int_equal(rc, SEAM_NOTFOUND);
+        if (finished)
+            break;
+        (void)seam_journal_wait(f->c->j, f->c->ids[f->which], f->seen, 5, NULL, &err);
+    }
+    seam_journal_reader_close(r);
+    return NULL;
+}
+
+static uint32_t get32(const uint8_t *p)
+{
+    return p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
+}
+
+/* Group records: numbers without a gap, each linked to the one before, events summing up. */
+static void check_groups(struct seam_db *db, uint64_t events, uint32_t most)
+{
+    uint8_t buf[4096];
+    struct seam_pin pin = {0};
+    struct seam_err err;
+    uint32_t chain = 0;
+    uint64_t sum = 0;
+    for (uint64_t g = 1;; g++) {
+        struct raw_key key = raw_group(g);
+        int rc = seam_get(db, NULL, seam_bytes(key.bytes, key.len), &pin, &err);
+        if (rc == SEAM_NOTFOUND)
+            break;
+        ok(rc, err);
+        seam_unpin(&pin);
+        size_t len = raw_get(db, key, buf, sizeof(buf));
+        assert_true(len >= 56);
+        assert_int_equal(len, 56 + 16 * get32(buf + 4));
+        assert_int_equal(get32(buf + 36), chain);
+        chain = get32(buf + 48);
+        assert_true(get32(buf + 32) <= most);
+        sum += get32(buf + 32);
+    }
+    assert_int_equal(sum, events);
+}
+
+static void run_crowd(const char *wrap, unsigned rounds, uint32_t most)
+{
+    struct store s;
+    struct seam_err err;
+    struct crowd c = {.rounds = rounds};
+    struct follower f[STREAMS];
+    pthread_t threads[APPENDERS], readers[STREAMS];
+    uint64_t total = 0;
+    store_open(&s, wrap, engine, NULL);
+    open_journal(&s, &c.j);
+    c.ids[0] = stream_of(c.j, "x");
+    c.ids[1] = stream_of(c.j, "y");
+    c.ids[2] = stream_of(c.j, "z");
+    for (unsigned i = 0; i < STREAMS; i++) {
+        f[i] = (struct follower){&c, i, 0};
+        assert_int_equal(pthread_create(&readers[i], NULL, follow, &f[i]), 0);
+    }
+    for (unsigned i = 0; i < APPENDERS; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, append_many, &c), 0);
+    for (unsigned i = 0; i < APPENDERS; i++)
+        assert_int_equal(pthread_join(threads[i], NULL), 0);
+    atomic_store(&c.done, true);
+    for (unsigned i = 0; i < STREAMS; i++) {
+        uint64_t appended = atomic_load(&c.events[i]);
+        assert_int_equal(pthread_join(readers[i], NULL), 0);
+        assert_int_equal(f[i].seen, appended);
+        assert_int_equal(last_of(c.j, c.ids[i]), appended);
+        total += appended;
+    }
+    check_groups(s.db, total, most);
+    close_journal(c.j);
+    store_reopen(&s);
+    open_journal(&s, &c.j);
+    for (unsigned i = 0; i < STREAMS; i++)
+        assert_int_equal(read_all(c.j, c.ids[i], 1, &err), atomic_load(&c.events[i]));
+    close_journal(c.j);
+    store_close(&s);
+}
+
+static void crowd(void **state)
+{
+    (void)state;
+    run_crowd("", per_thread(), UINT32_MAX);
+}
+
+/* 20 ops with a tenth of headroom: at most 18 in a commit, one of them the group record. */
+static void crowd_under_limit(void **state)
+{
+    (void)state;
+    run_crowd("limit:ops=20+", per_thread() / 2, 17);
+}
+
+/* ---- refusals ---------------------------------------------------------------------------- */
+
+static void refused(void **state)
+{
+    (void)state;
+    struct store s;
+    struct seam_journal *j;
+    struct seam_err err;
+    struct seam_append ret;
+    struct seam_limits limits;
+    struct seam_slice events[64];
+    store_open(&s, "limit:ops=20,bytes=8K+", engine, NULL);
+    open_journal(&s, &j);
+    seam_db_limits(s.db, &limits);
+    uint32_t id = stream_of(j, "a");
+    for (size_t i = 0; i < 64; i++)
+        events[i] = text("e");
+    assert_int_equal(append(j, id, "1").first, 1);
+
+    size_t most = (size_t)limits.ops - 1;
+    assert_int_equal(seam_journal_append(j, id, events, most + 1, 0, &ret, &err),
+                     SEAM_E_TOO_LARGE);
+    assert_string_equal(err.limit, "ops");
+    assert_int_equal(err.max, limits.ops);
+    assert_int_equal(err.got, limits.ops + 1);
+    ok(seam_journal_append(j, id, events, most, 0, &ret, &err), err);
+    assert_int_equal(ret.first, 2);
+    uint64_t last = ret.last;
+
+    /* bytes: an event of key 13 and envelope 44, and a group record of key 9 and 72 */
+    uint8_t *body = calloc(1, (size_t)limits.bytes);
+    assert_non_null(body);
+    struct seam_slice big = {body, (size_t)limits.bytes - 13 - 44 - 9 - 72 + 1};
+    assert_int_equal(seam_journal_append(j, id, &big, 1, 0, &ret, &err), SEAM_E_TOO_LARGE);
+    assert_string_equal(err.limit, "bytes");
+    assert_int_equal(err.got, limits.bytes + 1);
+    big.len--;
+    ok(seam_journal_append(j, id, &big, 1, 0, &ret, &err), err);
+    assert_int_equal(ret.first, ++last);
+    free(body);
+
+    events[2] = seam_bytes(NULL, 3);
+    assert_int_equal(seam_journal_append(j, id, events, 5, 0, &ret, &err), SEAM_E_INVALID);
+    assert_int_equal(err.op, 2);
+    assert_int_equal(seam_journal_append(j, id, events, 0, 0, &ret, &err), SEAM_E_INVALID);
+    assert_int_equal(seam_journal_append(j, id + 1, events, 1, 0, &ret, &err), SEAM_E_INVALID);
+    assert_int_equal(seam_journal_append(j, id, events, 1, 9, &ret, &err), SEAM_E_INVALID);
+    if (limits.best < SEAM_ACK_POWER)
+        assert_int_equal(seam_journal_append(j, id, events, 1, SEAM_ACK_POWER, &ret, &err),
+                         SEAM_E_UNSUPPORTED);
+    assert_int_equal(last_of(j, id), last);
+    assert_int_equal(append(j, id, "next").first, last + 1);
+    assert_int_equal(read_all(j, id, 1, &err), last + 1);
+    close_journal(j);
+    store_close(&s);
+}
+
+/* ---- reopening and the durable mark ------------------------------------------------------ */
+
+static void reopened(void **state)
+{
+    (void)state;
+    struct store s;
+    struct seam_journal *j;
+    struct seam_err err;
+    struct seam_stream_info info;
+    store_open(&s, "", engine, NULL);
+    for (uint64_t i = 0; i < 5; i++) {
+        open_journal(&s, &j);
+        uint32_t id = stream_of(j, "a"), other = stream_of(j, i == 0 ? "b" : "c");
+        assert_int_equal(append(j, id, "x").first, 2 * i + 1);
+        append(j, other, "y");
+        assert_int_equal(append(j, id, "z").first, 2 * i + 2);
+        assert_int_equal(read_all(j, id, 1, &err), 2 * i + 2);
+        close_journal(j);
+        store_reopen(&s);
+    }
+    open_journal(&s, &j);
+    ok(seam_journal_info(j, 1, &info, &err), err);
+    assert_int_equal(info.durable, info.last);
+    append(j, 1, "not flushed");
+    ok(seam_journal_info(j, 1, &info, &err), err);
+    if (best_ack(s.db) == SEAM_ACK_POWER) {
+        assert_int_equal(info.durable, info.last - 1);
+        ok(seam_journal_sync(j, SEAM_ACK_POWER, &err), err);
+        ok(seam_journal_info(j, 1, &info, &err), err);
+        assert_int_equal(info.durable, info.last);
+        /* A commit at POWER raises the other streams too. */
+        append(j, 1, "not flushed");
+        struct seam_slice event = text("flushed");
+        ok(seam_journal_append(j, 2, &event, 1, SEAM_ACK_POWER, NULL, &err), err);
+        ok(seam_journal_info(j, 1, &info, &err), err);
+    }
+    assert_int_equal(info.durable, info.last);
+    close_journal(j);
+    store_close(&s);
+}
+
+static void prefixes(void **state)
+{
+    (void)state;
+    struct store s;
+    struct seam_journal *a, *b;
+    struct seam_err err;
+    struct seam_journal_options first = {.prefix = text("a/")}, second = {.prefix = text("b/")};
+    store_open(&s, "", engine, NULL);
+    ok(seam_journal_open(s.db, &first, &a, &err), err);
+    ok(seam_journal_open(s.db, &second, &b, &err), err);
+    append(a, stream_of(a, "s"), "1");
+    append(a, stream_of(a, "s"), "2");
+    append(b, stream_of(b, "s"), "1");
+    assert_int_equal(read_all(a, 1, 1, &err), 2);
+    assert_int_equal(read_all(b, 1, 1, &err), 1);
+    close_journal(a);
+    close_journal(b);
+    store_reopen(&s);
+    ok(seam_journal_open(s.db, &first, &a, &err), err);
+    assert_int_equal(last_of(a, 1), 2);
+    close_journal(a);
+    char longest[SEAM_JOURNAL_PREFIX_MAX + 1] = {0};
+    first.prefix = seam_bytes(longest, sizeof(longest));
+    assert_int_equal(seam_journal_open(s.db, &first, &a, &err), SEAM_E_INVALID);
+    store_close(&s);
+}
+
+static void waits(void **state)
+{
+    (void)state;
+    struct store s;
+    struct seam_journal *j;
+    struct seam_err err;
+    uint64_t last = 99;
+    store_open(&s, "", engine, NULL);
+    open_journal(&s, &j);
+    uint32_t id = stream_of(j, "a");
+    assert_int_equal(seam_journal_wait(j, id, 0, 0, &last, &err), SEAM_NOTFOUND);
+    assert_int_equal(seam_journal_wait(j, id, 0, 1, &last, &err), SEAM_NOTFOUND);
+    assert_int_equal(last, 99);
+    append(j, id, "1");
+    ok(seam_journal_wait(j, id, 0, 0, &last, &err), err);
+    assert_int_equal(last, 1);
+    assert_int_equal(seam_journal_wait(j, 5, 0, 0, &last, &err), SEAM_E_INVALID);
+    close_journal(j);
+    store_close(&s);
+}
+
+/* ---- damage ------------------------------------------------------------------------------ */
+
+struct damage {
+    const char *what;
+    void (*do_it)(struct seam_db *db);
+    const char *text;   /* in the error */
+    bool at_open;       /* found when the journal is opened; else when it is read */
+};
+
+static void flip(struct seam_db *db, struct raw_key key, size_t at)
+{
+    uint8_t buf[4096];
+    size_t len = raw_get(db, key, buf, sizeof(buf));
+    buf[at < len ? at : len - 1] ^= 0x10;
+    raw_put(db, key, buf, len);
+}
+
+static void copy(struct seam_db *db, struct raw_key from, struct raw_key to)
+{
+    uint8_t buf[4096];
+    size_t len = raw_get(db, from, buf, sizeof(buf));
+    raw_put(db, to, buf, len);
+}
+
+static void flip_payload(struct seam_db *db) { flip(db, raw_event(1, 3), 50); }
+static void flip_time(struct seam_db *db) { flip(db, raw_event(1, 3), 17); }
+static void flip_link(struct seam_db *db) { flip(db, raw_event(1, 3), 37); }
+static void cut_short(struct seam_db *db) { raw_put(db, raw_event(1, 3), "abc", 3); }
+static void lose_middle(struct seam_db *db) { raw_delete(db, raw_event(1, 3)); }
+static void lose_first(struct seam_db *db) { raw_delete(db, raw_event(1, 1)); }
+static void lose_last(struct seam_db *db) { raw_delete(db, raw_event(1, 5)); }
+static void copy_other(struct seam_db *db) { copy(db, raw_event(1, 2), raw_event(1, 3)); }
+static void copy_stream(struct seam_db *db) { copy(db, raw_event(2, 3), raw_event(1, 3)); }
+static void flip_last(struct seam_db *db) { flip(db, raw_event(1, 5), 50); }
+static void lose_group(struct seam_db *db) { raw_delete(db, raw_group(10)); }
+static void lose_old_end(struct seam_db *db) { raw_delete(db, raw_event(2, 5)); }
+static void flip_group(struct seam_db *db) { flip(db, raw_group(10), 20); }
+static void grow_end(struct seam_db *db) { copy(db, raw_event(1, 5), raw_event(1, 6)); }
+static void lose_own(struct seam_db *db) { raw_delete(db, (struct raw_key){{'J'}, 1}); }
+static void flip_own(struct seam_db *db) { flip(db, (struct raw_key){{'J'}, 1}, 20); }
+static void lose_name(struct seam_db *db) { raw_delete(db, (struct raw_key){{'C', 'a'}, 2}); }
+static void flip_name(struct seam_db *db) { flip(db, (struct raw_key){{'C', 'a'}, 2}, 9); }
+static void copy_name(struct seam_db *db)
+{
+    copy(db, (struct raw_key){{'C', 'a'}, 2}, (struct raw_key){{'C', 'q'}, 2});
+}
+
+static const struct damage damages[] = {
+    {"payload", flip_payload, "stream 1, sequence 3", false},
+    {"time", flip_time, "stream 1, sequence 3", false},
+    {"link", flip_link, "stream 1, sequence 3", false},
+    {"cut", cut_short, "stream 1, sequence 3", false},
+    {"middle lost", lose_middle, "stream 1, sequence 3", false},
+    {"first lost", lose_first, "stream 1, sequence 1", false},
+    {"last lost", lose_last, "stream 1, sequence 4", true},
+    {"another sequence", copy_other, "stream 1, sequence 3", false},
+    {"another stream", copy_stream, "stream 1, sequence 3", false},
+    {"last", flip_last, "stream 1, sequence 5", true},
+    {"newest group lost", lose_group, "stream 1, sequence 5", true},
+    {"end of a stream of an older group lost", lose_old_end, "stream 2, sequence 4", true},
+    {"newest group", flip_group, "group record 10", true},
+    {"an event more", grow_end, "stream 1, sequence 6", true},
+    {"own record lost", lose_own, "record is missing", true},
+    {"own record", flip_own, "record is damaged", true},
+    {"name lost", lose_name, "catalogue", true},
+    {"name", flip_name, "catalogue", true},
+    {"name twice", copy_name, "catalogue", true},
+};
+
+/* Two streams of five events each, one event to a group, in turn: stream 1 is in the newest. */
+static void damaged(void **state)
+{
+    (void)state;
+    for (size_t d = 0; d < sizeof(damages) / sizeof(damages[0]); d++) {
+        const struct damage *damage = &damages[d];
+        struct store s;
+        struct seam_journal *j = NULL;
+        struct seam_err err;
+        store_open(&s, "", engine, NULL);
+        open_journal(&s, &j);
+        uint32_t a = stream_of(j, "a"), b = stream_of(j, "b");
+        for (int i = 0; i < 5; i++) {
+            append(j, b, "event of b");
+            append(j, a, "event of a");
+        }
+        close_journal(j);
+        damage->do_it(s.db);
+        store_reopen(&s);
+        int rc = seam_journal_open(s.db, NULL, &j, &err);
+        if (!damage->at_open) {
+            ok(rc, err);
+            rc = (int)read_all(j, a, 1, &err);
+            close_journal(j);
+        }
+        if (rc != SEAM_E_CORRUPT || strstr(err.text, damage->text) == NULL)
+            print_message("%s: %s: %s\n", damage->what, seam_code_name(rc),
+                          rc < 0 ? err.text : "-");
+        assert_int_equal(rc, SEAM_E_CORRUPT);
+        assert_non_null(strstr(err.text, damage->text));
+        store_close(&s);
+    }
+}
+
+/* A reader that met damage stays where it is, and goes on once it is repaired. */
+static void damage_repaired(void **state)
+{
+    (void)state;
+    struct store s;
+    struct seam_journal *j;
+    struct seam_err err;
+    struct seam_journal_reader *r;
+    struct seam_event event;
+    store_open(&s, "", engine, NULL);
+    open_journal(&s, &j);
+    uint32_t id = stream_of(j, "a");
+    append(j, id, "one");
+    append(j, id, "two");
+    append(j, id, "three");
+    flip(s.db, raw_event(1, 2), 45);
+    ok(seam_journal_reader_open(j, id, 1, NULL, &r, &err), err);
+    ok(seam_journal_reader_next(r, &event, &err), err);
+    assert_int_equal(seam_journal_reader_next(r, &event, &err), SEAM_E_CORRUPT);
+    assert_int_equal(seam_journal_reader_next(r, &event, &err), SEAM_E_CORRUPT);
+    flip(s.db, raw_event(1, 2), 45);
+    ok(seam_journal_reader_next(r, &event, &err), err);
+    assert_int_equal(event.sequence, 2);
+    ok(seam_journal_reader_next(r, &event, &err), err);
+    assert_int_equal(event.sequence, 3);
+    seam_journal_reader_close(r);
+    close_journal(j);
+    store_close(&s);
+}
+
+/* ---- killed ------------------------------------------------------------------------------ */
+
+/* Appends at PROCESS and tells each acked sequence through the pipe, until it is killed. */
+static void append_until_killed(const struct store *s, int out)
+{
+    struct seam_db *db;
+    struct seam_journal *j;
+    uint32_t id;
+    if (seam_open(s->engine, s->dir, &s->options, &db, NULL) != SEAM_OK ||
+        seam_journal_open(db, NULL, &j, NULL) != SEAM_OK ||
+        seam_journal_stream(j, text("a"), true, &id, NULL) != SEAM_OK)
+        _exit(3);
+    for (;;) {
+        struct seam_slice events[2] = {text("first"), text("second")};
+        struct seam_append ret;
+        if (seam_journal_append(j, id, events, 2, SEAM_ACK_PROCESS, &ret, NULL) != SEAM_OK ||
+            write(out, &ret.last, sizeof(ret.last)) != sizeof(ret.last))
+            _exit(4);
+    }
+}
+
+static void killed(void **state)
+{
+    (void)state;
+    struct store s;
+    struct seam_err err;
+    uint64_t before = 0;
+    store_open(&s, "", engine, NULL);
+    if (s.is_volatile) {
+        store_close(&s);
+        skip();
+    }
+    ok(seam_close(s.db, &err), err);
+    for (int round = 0; round < 4; round++) {
+        int ends[2];
+        assert_int_equal(pipe(ends), 0);
+        pid_t child = fork();
+        assert_true(child >= 0);
+        if (child == 0)
+            append_until_killed(&s, ends[1]);
+        close(ends[1]);
+        uint64_t acked = 0, got;
+        for (int i = 0; i < 20 + round * 7; i++) {
+            assert_int_equal(read(ends[0], &got, sizeof(got)), sizeof(got));
+            acked = got;
+        }
+        kill(child, SIGKILL);
+        while (read(ends[0], &got, sizeof(got)) == (ssize_t)sizeof(got))
+            acked = got;
+        close(ends[0]);
+        assert_int_equal(waitpid(child, NULL, 0), child);
+        struct seam_journal *j;
+        ok(seam_open(s.engine, s.dir, &s.options, &s.db, &err), err);
+        open_journal(&s, &j);
+        uint64_t last = last_of(j, 1);
+        assert_true(last >= acked && acked > before);
+        assert_int_equal(last % 2, 0);
+        assert_int_equal(read_all(j, 1, 1, &err), last);
+        before = last;
+        close_journal(j);
+        ok(seam_close(s.db, &err), err);
+    }
+    remove_tree(s.dir);
+}
+
+int main(int argc, char **argv)
+{
+    engine = argc > 1 ? argv[1] : "mem";
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(streams),         cmocka_unit_test(append_and_read),
+        cmocka_unit_test(snapshot_reader), cmocka_unit_test(crowd),
+        cmocka_unit_test(crowd_under_limit), cmocka_unit_test(refused),
+        cmocka_unit_test(reopened),        cmocka_unit_test(prefixes),
+        cmocka_unit_test(waits),           cmocka_unit_test(damaged),
+        cmocka_unit_test(damage_repaired), cmocka_unit_test(killed),
+    };
+    return cmocka_run_group_tests_name("journal", tests, NULL, NULL);
+}
