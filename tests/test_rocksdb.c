@@ -397,10 +397,11 @@ static void prepare_refuses_what_does_not_fit(void **state)
     assert_string_equal(f->err.limit, "disk");
     assert_false(has(f, S("large")));
     assert_int_equal(commit(f, &small, 1, SEAM_ACK_PROCESS, NULL), SEAM_OK);
-    f->space = 0;
-    /* What is set aside in the log is room too, but never enough for all of this. */
-    op.body = op.head;
+    f->space = 0; /* but for what the log has set aside, a memtable's size and some */
     assert_int_equal(commit(f, &op, 1, SEAM_ACK_PROCESS, NULL), SEAM_OK);
+    op.body = op.head;
+    assert_int_equal(commit(f, &op, 1, SEAM_ACK_PROCESS, NULL), SEAM_E_NO_SPACE);
+    op.body = NONE;
     f->space = UINT64_MAX;
     f->alloc_most = 1 << 20;
     assert_int_equal(commit(f, &op, 1, SEAM_ACK_PROCESS, NULL), SEAM_E_NOMEM);
