@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -294,18 +295,24 @@ static void a_range_without_end_reaches_the_longest_key(void **state)
 
 /* ---- files ---------------------------------------------------------------------------------- */
 
+/* In a process of its own, which ends as if killed. */
+static int leave_in(const char *path)
+{
+    struct fixture *f = fixture_new(path);
+    struct seam_op op = put(S("left"), S("in the log"));
+    int rc = fixture_open(f, false, false, NULL);
+    rc = rc == SEAM_OK ? commit(f, &op, 1, SEAM_ACK_PROCESS, NULL) : rc;
+    _exit(rc == SEAM_OK ? 0 : 1);
+}
+
 static void leave_a_log(struct fixture *f)
 {
     assert_int_equal(fixture_close(f), SEAM_OK);
-    pid_t child = fork();
-    assert_true(child >= 0);
-    if (child == 0) {
-        struct seam_op op = put(S("left"), S("in the log"));
-        int rc = fixture_open(f, false, false, NULL);
-        rc = rc == SEAM_OK ? commit(f, &op, 1, SEAM_ACK_PROCESS, NULL) : rc;
-        _exit(rc == SEAM_OK ? 0 : 1);
-    }
+    pid_t child;
     int status = 0;
+    char self[] = "/proc/self/exe", leave[] = "leave";
+    char *const argv[] = {self, leave, f->path, NULL};
+    assert_int_equal(posix_spawn(&child, self, NULL, NULL, argv, environ), 0);
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
@@ -437,8 +444,10 @@ static void a_cap_on_the_disk_is_kept(void **state)
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
 
-int main(void)
+int main(int argc, char **argv)
 {
+    if (argc == 3 && strcmp(argv[1], "leave") == 0)
+        return leave_in(argv[2]);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_row_of_the_error_table),
         TEST(errors_as_rocksdb_gives_them),

@@ -78,7 +78,7 @@ int fixture_reopen(struct fixture *f, const char *const *options)
     return rc == SEAM_OK ? fixture_open(f, false, false, options) : rc;
 }
 
-int fixture_setup(void **state)
+struct fixture *fixture_new(const char *path)
 {
     struct fixture *f = calloc(1, sizeof *f);
     f->os = *seam_platform_system();
@@ -89,10 +89,17 @@ int fixture_setup(void **state)
     f->alloc_most = SIZE_MAX;
     f->memory = 16 << 20;
     f->disk = UINT64_MAX;
-    strcpy(f->path, "/tmp/seam-rocksdb-XXXXXX");
-    assert_non_null(mkdtemp(f->path));
+    (void)snprintf(f->path, sizeof f->path, "%s", path);
     f->dir = open(f->path, O_RDONLY | O_DIRECTORY);
     assert_true(f->dir >= 0);
+    return f;
+}
+
+int fixture_setup(void **state)
+{
+    char path[] = "/tmp/seam-rocksdb-XXXXXX";
+    assert_non_null(mkdtemp(path));
+    struct fixture *f = fixture_new(path);
     *state = f;
     if (fixture_open(f, true, false, NULL) != SEAM_OK)
         fail_msg("%s", f->err.text);

@@ -28,6 +28,7 @@ struct fixture {
     struct seam_err err;
 };
 
+struct fixture *fixture_new(const char *path); /* over an existing directory, not open */
 int fixture_setup(void **state);    /* a new store, open */
 int fixture_teardown(void **state);
 /* Options as "name=number" pairs ended by NULL, in the option's own numbers. */
@@ -43,7 +44,7 @@ struct seam_op del_range(struct seam_slice from, struct seam_slice to);
 /* Copies the value to buf as a string: its length, or the (negative, or NOTFOUND + 1000) code. */
 int get(struct fixture *f, struct seam_slice key, char *buf, size_t cap);
 bool has(struct fixture *f, struct seam_slice key);
-/* Files in the directory whose names end so; with sizes and times of all of them in *ret_print. */
+/* Files in the directory whose names end so; a sum over the names, sizes and times of all. */
 size_t count_files(struct fixture *f, const char *ending);
 uint64_t fingerprint(struct fixture *f);
 

@@ -313,7 +313,7 @@ int seam_rocksdb_open(const struct seam_open_args *args, struct seam_engine **re
     memcpy(r->settings, args->settings, sizeof r->settings);
     plan_memory(r, args->memory);
     /* Batches of tickets: the budget, but at least the largest commit there may be. */
-    uint64_t largest = SEAM_ROCKSDB_BYTES + 2 * SEAM_ROCKSDB_KEY +
+    uint64_t largest = 2 * (uint64_t)SEAM_ROCKSDB_BYTES + 2 * SEAM_ROCKSDB_KEY +
                        (uint64_t)SEAM_ROCKSDB_OPS * SEAM_ROCKSDB_OP_COST;
     rc = seam_ledger_open(os, args->memory > largest ? args->memory : largest, &r->memory, err);
     if (rc == SEAM_OK)

@@ -80,10 +80,12 @@ void seam_rocksdb_drain(struct seam_rocksdb *r)
 }
 
 /* RocksDB has no range without an end, so the first one of a commit ends behind the longest key
- * there may be. Behind it only keys that this commit put since can be left, so later ones end
- * behind the greatest of those: the long end is written once, however many there are. */
+ * there may be. After it no key from its begin on is left but what this commit put since, so a later
+ * one ends behind the greatest of those, or where the one before begins: the long end is written
+ * once, and each key of the commit serves as an end at most once. */
 struct unbounded {
-    struct seam_slice from, greatest; /* of the ranges so far; of the keys put so far */
+    struct seam_slice from;     /* begin of the last range that deleted something */
+    struct seam_slice greatest; /* of the keys put since */
 };
 
 static void add_unbounded(struct seam_rocksdb *r, rocksdb_writebatch_t *wb, struct unbounded *u,
@@ -94,23 +96,19 @@ static void add_unbounded(struct seam_rocksdb *r, rocksdb_writebatch_t *wb, stru
         u->from = from;
         return;
     }
-    /* Either of two ends: the earlier range's begin, or what directly follows the greatest key. */
+    bool put = u->greatest.ptr && seam_compare(u->greatest, u->from) >= 0;
+    struct seam_slice end = put ? u->greatest : u->from;
+    int order = seam_compare(from, end);
+    if (order > 0 || (order == 0 && !put))
+        return; /* nothing is left there */
+    /* In two parts: what directly follows a key is that key with a zero byte added. */
     const char *begins[2] = {from.ptr, ""};
     size_t begin_lens[2] = {from.len, 0};
-    const char *ends[2] = {u->from.ptr, ""};
-    size_t end_lens[2] = {u->from.len, 0};
-    bool after_put = u->greatest.ptr && seam_compare(u->greatest, u->from) >= 0;
-    if (after_put) {
-        ends[0] = u->greatest.ptr;
-        end_lens[0] = u->greatest.len;
-        ends[1] = "\0";
-        end_lens[1] = 1;
-    }
-    int order = seam_compare(from, seam_bytes(ends[0], end_lens[0]));
-    if (order < 0 || (order == 0 && after_put))
-        rocksdb_writebatch_delete_rangev(wb, 2, begins, begin_lens, ends, end_lens);
-    if (seam_compare(from, u->from) < 0)
-        u->from = from;
+    const char *ends[2] = {end.ptr, "\0"};
+    size_t end_lens[2] = {end.len, put};
+    rocksdb_writebatch_delete_rangev(wb, 2, begins, begin_lens, ends, end_lens);
+    u->from = from;
+    u->greatest = seam_bytes(NULL, 0);
 }
 
 static void add_put(rocksdb_writebatch_t *wb, const struct seam_op *op)
@@ -156,7 +154,14 @@ static void batch_fill(struct seam_rocksdb *r, rocksdb_writebatch_t *wb,
 /* The batch's size, at most. */
 static uint64_t batch_bound(const struct seam_commit *c)
 {
-    return c->bytes + (uint64_t)c->n * SEAM_ROCKSDB_OP_COST + 2 * SEAM_ROCKSDB_KEY;
+    uint64_t bound = 16 + c->bytes + (uint64_t)c->n * SEAM_ROCKSDB_OP_COST;
+    uint64_t keys = 0, unbounded = 0;
+    for (size_t i = 0; i < c->n; i++) {
+        const struct seam_op *op = &c->ops[i];
+        keys += op->key.len;
+        unbounded += op->kind == SEAM_DELETE_RANGE && !op->head.ptr;
+    }
+    return bound + (unbounded ? SEAM_ROCKSDB_KEY + 1 : 0) + (unbounded > 1 ? keys : 0);
 }
 
 /* ---- what can be known before a commit ---------------------------------------------------- */
