@@ -539,7 +539,9 @@ static void every_byte_of_store(void **state)
     assert_int_equal(try_open(&err), SEAM_E_CORRUPT);
     files_write(dir, "STORE", bad, 4097);
     assert_int_equal(try_open(&err), SEAM_E_CORRUPT);
-    refused_by_all(SEAM_E_CORRUPT, "STORE") ;
+    refused(SEAM_OPEN_EXISTING, SEAM_E_CORRUPT, "STORE");
+    refused(SEAM_OPEN_CREATE, SEAM_E_CORRUPT, "STORE"); /* and no new one in its place */
+    refused(SEAM_OPEN_NEW, SEAM_E_EXISTS, dir);
 }
 
 /* Whole files, with a right checksum, that are not what this version writes. */
