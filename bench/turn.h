@@ -48,7 +48,7 @@ struct bench_turn {
 
 struct bench_figures {
     bool done;            /* false: see error */
-    char error[256];
+    char error[512];
     int error_code;       /* enum seam_code */
     double rate;          /* operations per second */
     uint64_t operations;  /* timed */

@@ -1,0 +1,102 @@
+/* run.h - what the files that run a turn share: the corpus, the store, the meter.
+ *
+ * Private to turn.c and run_*.c. Keeps true: nothing of the harness' own is timed but the clock
+ * reads around an operation and a few loads; what the harness allocates is there before the meter
+ * starts and is taken off the peak of memory. */
+#ifndef SEAM_BENCH_RUN_H
+#define SEAM_BENCH_RUN_H
+
+#include "turn.h"
+
+#include "environment.h"
+#include "flushcount.h"
+
+#include <seam/corpus.h>
+#include <seam/platform.h>
+
+#include <stdatomic.h>
+
+/* Given to every engine alike for buffers and caches, so that none is starved. */
+#define RUN_MEMORY (UINT64_C(512) << 20)
+/* One commit of a bulk load, before an engine's own limits. */
+#define RUN_LOAD_BYTES (UINT64_C(64) << 20)
+
+struct run {
+    const struct bench_turn *turn;
+    struct bench_figures *ret;
+    const struct seam_platform *os;
+    struct seam_corpus *corpus;
+    struct seam_corpus_info info;
+    struct seam_maker *maker;
+    struct seam_db *db;
+    struct seam_limits limits;
+    struct seam_err err;
+    bool is_volatile;     /* the engine keeps nothing: it is filled in the turn itself */
+    struct seam_environment env;
+    int64_t rss_before;   /* the harness' own */
+    /* the meter */
+    uint64_t begin_ns;
+    int64_t begin_cpu_us;
+    struct seam_device_io begin_device;
+    struct seam_flushcount begin_flushes;
+};
+
+uint64_t run_now(const struct run *r);
+
+/* Notes the failure of a step, with r->err as the reason; returns false. */
+bool run_fail(struct run *r, const char *step, int rc);
+/* Opens the turn's store in turn->dir (created if it is not there). *ret_fresh: it was made now. */
+bool run_open(struct run *r, bool *ret_fresh);
+bool run_close(struct run *r);
+
+/* The meter: what the process, the device and the flush counter show between the two. */
+void run_meter_begin(struct run *r);
+void run_meter_end(struct run *r);
+
+/* Threads that warm up, are measured and stop together. */
+enum { RUN_WARM, RUN_TIMED, RUN_STOP };
+struct run_worker {
+    struct run *r;
+    unsigned number;
+    _Atomic int *phase;
+    void *arg;               /* the workload's own */
+    struct bench_hist *hist; /* of operations that began while timed */
+    uint64_t done, records, bytes, failures, wrong; /* that ended while timed */
+    uint64_t failures_by_code[32];
+    int ack_given;
+    int first_code;          /* of the first failure, with its text */
+    char first_text[256];
+};
+typedef void run_body(struct run_worker *w);
+/* Runs body in turn->threads threads and sums up into ret. false: told in ret. */
+bool run_threads(struct run *r, run_body *body, void *arg);
+/* Counts a failed operation; true: go on, false: the store takes no more. */
+bool run_note_failure(struct run_worker *w, int rc, const struct seam_err *err);
+
+/* run_load.c: the bulk-load set, in one piece of memory, so that making it is not timed. */
+struct run_set {
+    struct seam_op *ops;
+    uint64_t *values; /* offsets while it is filled */
+    uint8_t *bytes;
+    uint64_t n, size;
+};
+bool run_set_make(struct run *r, struct run_set *ret);
+void run_set_free(struct run_set *set);
+/* Commits the whole set in large commits at the lowest ack; then one flush at the best level. */
+bool run_set_commit(struct run *r, const struct run_set *set);
+
+/* The turns. */
+void run_append(struct run *r);
+void run_load(struct run *r);
+void run_read(struct run *r);
+void run_merge(struct run *r);
+
+/* 128 bits over what was answered, as hex. */
+struct run_digest {
+    uint32_t crc[2];
+    uint64_t n, bytes;
+};
+void run_digest_add(struct run_digest *d, struct seam_slice s);
+void run_digest_text(const struct run_digest *d, char ret[33]);
+
+#endif

@@ -1,0 +1,243 @@
+/* run_append.c - durable commits: appended messages, or the corpus' units, on an engine or a rail.
+ *
+ * Relies on the corpus for messages that prove themselves. Keeps true: messages are made before the
+ * meter starts; a commit is timed from the call to its ack; after the run a sample of what was acked
+ * is read back and compared. */
+#include "run.h"
+
+#include "rails.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+enum { RING = 4096, KEY = 16, SAMPLE = 500 };
+
+/* What the threads share. ring: RING messages of turn->value bytes; key number i carries message
+ * i % RING. */
+struct append {
+    uint8_t *ring;
+    struct seam_rawlog *log; /* the engine is rawlog */
+    bool null;               /* the engine is null */
+    _Atomic uint64_t next;   /* key numbers given out */
+    _Atomic uint64_t acked;  /* highest acked number + 1, seen by any thread */
+};
+
+static void key_of(uint64_t number, uint8_t key[KEY])
+{
+    memcpy(key, "message/", 8);
+    for (int i = 0; i < 8; i++)
+        key[8 + i] = (uint8_t)(number >> (56 - 8 * i));
+}
+
+static const uint8_t *message_of(const struct append *a, const struct run *r, uint64_t number)
+{
+    return a->ring + (number % RING) * r->turn->value;
+}
+
+/* One thread's commit under construction. */
+struct batch {
+    struct seam_op *ops;
+    struct seam_slice *slices; /* for the rails */
+    uint8_t (*keys)[KEY];
+    size_t n, n_slices;
+    uint64_t bytes, first;
+    struct seam_maker *maker;
+    uint64_t unit;
+};
+
+static bool batch_open(struct run *r, struct batch *b)
+{
+    size_t n = r->turn->workload == BENCH_UNITS ? r->info.unit_ops_max : r->turn->batch;
+    memset(b, 0, sizeof(*b));
+    b->ops = calloc(n, sizeof(*b->ops));
+    b->slices = calloc(n * 3, sizeof(*b->slices));
+    b->keys = calloc(n, sizeof(*b->keys));
+    if (r->turn->workload == BENCH_UNITS &&
+        seam_maker_open(r->corpus, &b->maker, NULL) != SEAM_OK)
+        return false;
+    return b->ops && b->slices && b->keys;
+}
+
+static void batch_close(struct batch *b)
+{
+    free(b->ops);
+    free(b->slices);
+    free(b->keys);
+    seam_maker_close(b->maker);
+}
+
+static void batch_messages(struct run *r, struct append *a, struct batch *b)
+{
+    b->n = r->turn->batch;
+    b->first = atomic_fetch_add_explicit(&a->next, b->n, memory_order_relaxed);
+    b->bytes = b->n * (KEY + (uint64_t)r->turn->value);
+    for (size_t i = 0; i < b->n; i++) {
+        key_of(b->first + i, b->keys[i]);
+        b->ops[i].kind = SEAM_PUT;
+        b->ops[i].key = seam_bytes(b->keys[i], KEY);
+        b->ops[i].head = seam_bytes(message_of(a, r, b->first + i), r->turn->value);
+        b->slices[i] = b->ops[i].head;
+    }
+    b->n_slices = b->n;
+}
+
+static int batch_unit(struct run *r, struct append *a, struct batch *b, struct seam_err *err)
+{
+    struct seam_unit unit;
+    uint64_t base = (uint64_t)r->turn->round << 20;
+    b->unit = base + atomic_fetch_add_explicit(&a->next, 1, memory_order_relaxed);
+    int rc = seam_maker_unit(b->maker, b->unit, &unit, err);
+    if (rc != SEAM_OK)
+        return rc;
+    b->n = unit.n;
+    b->bytes = unit.bytes;
+    b->n_slices = 0;
+    memcpy(b->ops, unit.ops, unit.n * sizeof(*b->ops));
+    for (size_t i = 0; i < unit.n; i++) {
+        b->slices[b->n_slices++] = unit.ops[i].key;
+        if (unit.ops[i].head.len)
+            b->slices[b->n_slices++] = unit.ops[i].head;
+        if (unit.ops[i].body.len)
+            b->slices[b->n_slices++] = unit.ops[i].body;
+    }
+    return SEAM_OK;
+}
+
+static int hand_over(struct run *r, struct append *a, struct batch *b, int *ret_given,
+                     struct seam_err *err)
+{
+    struct seam_acked acked = {SEAM_ACK_NONE, 0, 0, 0, 0};
+    int rc = SEAM_OK;
+    *ret_given = -1;
+    if (a->null)
+        return SEAM_OK;
+    if (a->log) {
+        rc = seam_rawlog_append(a->log, b->slices, b->n_slices, NULL, NULL, err);
+        *ret_given = SEAM_ACK_POWER;
+        return rc;
+    }
+    rc = seam_write(r->db, b->ops, b->n, r->turn->ack, &acked, err);
+    *ret_given = (int)acked.given;
+    return rc;
+}
+
+static void note_acked(struct append *a, uint64_t end)
+{
+    uint64_t seen = atomic_load_explicit(&a->acked, memory_order_relaxed);
+    while (seen < end && !atomic_compare_exchange_weak(&a->acked, &seen, end))
+        ;
+}
+
+static void append_body(struct run_worker *w)
+{
+    struct run *r = w->r;
+    struct append *a = w->arg;
+    struct batch b;
+    struct seam_err err = {0};
+    bool more = batch_open(r, &b);
+    while (more && atomic_load_explicit(w->phase, memory_order_relaxed) != RUN_STOP) {
+        int given, rc = SEAM_OK;
+        if (b.maker)
+            rc = batch_unit(r, a, &b, &err);
+        else
+            batch_messages(r, a, &b);
+        int phase = atomic_load_explicit(w->phase, memory_order_relaxed);
+        uint64_t begin = run_now(r);
+        if (rc == SEAM_OK)
+            rc = hand_over(r, a, &b, &given, &err);
+        uint64_t took = run_now(r) - begin;
+        if (rc != SEAM_OK) {
+            more = run_note_failure(w, rc, &err);
+            continue;
+        }
+        if (!b.maker)
+            note_acked(a, b.first + b.n);
+        if (phase == RUN_TIMED)
+            bench_hist_add(w->hist, took);
+        if (atomic_load_explicit(w->phase, memory_order_relaxed) != RUN_TIMED)
+            continue;
+        w->done++;
+        w->records += b.n;
+        w->bytes += b.bytes;
+        if (w->ack_given < 0 || given < w->ack_given)
+            w->ack_given = given;
+    }
+    batch_close(&b);
+}
+
+/* The last SAMPLE numbers but those that may have failed: each is there and is its message. */
+static bool check_sample(struct run *r, struct append *a)
+{
+    uint64_t end = atomic_load(&a->acked);
+    for (uint64_t i = end > SAMPLE ? end - SAMPLE : 0; i < end && r->ret->failures == 0; i++) {
+        uint8_t key[KEY];
+        struct seam_pin pin;
+        key_of(i, key);
+        int rc = seam_get(r->db, NULL, seam_bytes(key, KEY), &pin, &r->err);
+        if (rc != SEAM_OK && rc != SEAM_NOTFOUND)
+            return run_fail(r, "check", rc);
+        if (rc == SEAM_NOTFOUND || pin.value.len != r->turn->value ||
+            memcmp(pin.value.ptr, message_of(a, r, i), r->turn->value) != 0)
+            r->ret->wrong++;
+        if (rc == SEAM_OK)
+            seam_unpin(&pin);
+    }
+    return true;
+}
+
+static bool make_ring(struct run *r, struct append *a)
+{
+    a->ring = malloc((size_t)RING * r->turn->value);
+    if (!a->ring)
+        return run_fail(r, "messages", SEAM_E_NOMEM);
+    for (uint64_t i = 0; i < RING; i++) {
+        struct seam_slice message;
+        int rc = seam_maker_message(r->maker, i, r->turn->value, &message, &r->err);
+        if (rc != SEAM_OK)
+            return run_fail(r, "messages", rc);
+        memcpy(a->ring + i * r->turn->value, message.ptr, message.len);
+    }
+    return true;
+}
+
+static bool append_open(struct run *r, struct append *a)
+{
+    bool fresh;
+    a->null = strcmp(r->turn->engine, "null") == 0;
+    if (a->null)
+        return true;
+    if (strcmp(r->turn->engine, "rawlog") != 0)
+        return run_open(r, &fresh);
+    const struct seam_rawlog_options options = {.region = RUN_LOAD_BYTES};
+    if (mkdir(r->turn->dir, 0700) != 0 && errno != EEXIST)
+        return run_fail(r, "rawlog", SEAM_E_IO);
+    int rc = seam_rawlog_open(r->turn->dir, &options, &a->log, &r->err);
+    return rc == SEAM_OK || run_fail(r, "rawlog", rc);
+}
+
+void run_append(struct run *r)
+{
+    struct append a;
+    struct seam_usage usage;
+    memset(&a, 0, sizeof(a));
+    if (r->turn->workload == BENCH_UNITS || make_ring(r, &a)) {
+        seam_usage_read(&usage);
+        r->rss_before = usage.rss_bytes;
+        (void)seam_usage_reset_peak();
+        if (append_open(r, &a) && run_threads(r, append_body, &a)) {
+            r->ret->acks = a.null ? NAN : (double)r->ret->operations;
+            if (r->db && r->turn->workload == BENCH_APPEND)
+                (void)check_sample(r, &a);
+        }
+    }
+    if (r->db)
+        (void)run_close(r);
+    if (a.log) {
+        r->ret->disk_bytes = (double)seam_directory_bytes(r->turn->dir);
+        seam_rawlog_close(a.log);
+    }
+    free(a.ring);
+}
