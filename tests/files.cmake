@@ -8,3 +8,4 @@ seam_test(group_portable SOURCES test_group.c INCLUDE ${SEAM_FILES_INCLUDE} LABE
 target_compile_definitions(test_group_portable PRIVATE SEAM_PARK_PORTABLE=1)
 seam_test(ledger SOURCES test_ledger.c INCLUDE ${SEAM_FILES_INCLUDE} LABELS engine)
 seam_test(storedir SOURCES files_support.c test_storedir.c INCLUDE ${SEAM_FILES_INCLUDE} LABELS engine)
+seam_test(wrappers SOURCES test_wrappers.c LABELS engine)
