@@ -51,6 +51,8 @@ static int list_one(void *arg, const char *name)
     l->space.size += info.size;
     l->space.allocated += info.allocated;
     size_t len = strlen(name);
+    if (len > 4 && strcmp(name + len - 4, ".sst") == 0)
+        l->space.tables += info.size;
     if (len > 4 && strcmp(name + len - 4, ".log") == 0 && info.allocated > info.size)
         l->space.log_spare += info.allocated - info.size;
     return 0;
@@ -58,7 +60,7 @@ static int list_one(void *arg, const char *name)
 
 int seam_rocksdb_list(struct seam_rocksdb *r, struct seam_rocksdb_space *ret)
 {
-    struct listing l = {r, {0, 0, 0}};
+    struct listing l = {r, {0, 0, 0, 0}};
     int rc = r->os->list(r->os->ctx, r->dir, list_one, &l);
     if (rc < 0)
         return rc;
@@ -326,9 +328,7 @@ int seam_rocksdb_open(const struct seam_open_args *args, struct seam_engine **re
         memset(r->beyond, 0xff, SEAM_ROCKSDB_KEY + 1);
         rc = open_db(r, args, err);
     }
-    struct seam_rocksdb_space space;
-    if (rc == SEAM_OK && seam_rocksdb_list(r, &space) == 0)
-        atomic_store(&r->listed, space.size);
+    atomic_store(&r->unlisted, UINT64_MAX / 4); /* list before the first use */
     if (rc != SEAM_OK) {
         instance_free(r);
         return rc;

@@ -186,23 +186,24 @@ static int wait_writable(struct seam_rocksdb *r, uint64_t deadline_ns, struct se
     }
 }
 
-/* The room that options.disk leaves. The directory is listed again when a sixteenth of the cap was
- * written since, and always close to the cap. */
+/* The room that options.disk leaves: less the files, the memtables, which become files before their
+ * logs go, and a copy of the tables, which a compaction may make before it drops the old ones. The
+ * directory is listed when a sixteenth of the cap was written since, and always close to the cap. */
 static int cap_room(struct seam_rocksdb *r, uint64_t need, uint64_t *ret, struct seam_err *err)
 {
     uint64_t since = atomic_load(&r->unlisted);
     uint64_t used = atomic_load(&r->listed);
-    if (since > r->disk_cap / 16 || used + 2 * since + need > r->disk_cap / 2) {
+    if (since > r->disk_cap / 16 || used + 3 * since + need > r->disk_cap / 2) {
         struct seam_rocksdb_space space;
         atomic_store(&r->unlisted, 0);
         int os = seam_rocksdb_list(r, &space);
         if (os < 0)
             return seam_fail_os(err, -os, "rocksdb: listing the store's files");
-        atomic_store(&r->listed, space.size);
-        used = space.size;
+        used = space.size + space.tables + seam_rocksdb_property(r, "rocksdb.size-all-mem-tables");
         since = 0;
+        atomic_store(&r->listed, used);
     }
-    used += 2 * since;
+    used += 3 * since; /* log, table, and the table's copy */
     *ret = used < r->disk_cap ? r->disk_cap - used : 0;
     return SEAM_OK;
 }
