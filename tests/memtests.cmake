@@ -1,0 +1,18 @@
+# The suites that run once per engine: plain and, when asked, under the strict wrapper.
+set(plain "")
+foreach(engine mem lmdb rocksdb)
+  if(SEAM_HAVE_${engine})
+    list(APPEND plain "${engine}=${engine}" "strict-${engine}=strict+${engine}")
+  else()
+    message(STATUS "tests left out, the engine is not built in: ${engine}")
+  endif()
+endforeach()
+
+add_library(test_support STATIC support.c)
+target_link_libraries(test_support PUBLIC seam_static PkgConfig::SEAM_CMOCKA)
+target_compile_definitions(test_support PRIVATE SEAM_TEST_TMP="${CMAKE_CURRENT_BINARY_DIR}")
+
+seam_test(conformance ARGS ${plain} LINK test_support TIMEOUT 600 LABELS short
+  SOURCES conformance.c conformance_text.c conformance_open.c conformance_close.c
+          conformance_commit.c conformance_ticket.c conformance_limits.c conformance_outcomes.c
+          conformance_read.c conformance_floor.c conformance_cursor.c)
