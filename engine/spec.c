@@ -117,7 +117,7 @@ static int parse_value(const struct seam_tuning *t, const char *text, uint64_t *
     rc = t->kind == SEAM_TUNE_SIZE ? seam_parse_size(text, ret, err)
                                    : seam_parse_count(text, ret, err);
     if (rc != SEAM_OK)
-        return rc;
+        return seam_fail(err, rc, "option %s: %s", t->name, err ? err->text : "");
     if (*ret < t->least || *ret > t->most)
         return seam_fail(err, SEAM_E_OPTION, "option %s is %llu to %llu, not %llu", t->name,
                          (unsigned long long)t->least, (unsigned long long)t->most,

@@ -42,7 +42,7 @@ static void expect_refused(struct seam_op bad, int code, const char *what)
         expect_keys(db, NULL, "kept");
     }
     put_ok(db, LIT("next"), LIT("works"));
-    expect_value(db, NULL, LIT("next"), LIT("works"));
+    expect_holds(db, NULL, LIT("next"), LIT("works"));
     write_ok(db, (struct seam_op[]){op_delete(LIT("next"))}, 1);
 }
 
@@ -113,10 +113,10 @@ static void test_last_op_wins(void **state)
     put_ok(db, LIT("e"), LIT("old"));
     write_ok(db, ops, sizeof(ops) / sizeof(ops[0]));
     expect_keys(db, NULL, "a c d f");
-    expect_value(db, NULL, LIT("a"), LIT("2"));
-    expect_value(db, NULL, LIT("c"), LIT("1"));
-    expect_value(db, NULL, LIT("d"), LIT("2"));
-    expect_value(db, NULL, LIT("f"), LIT(""));
+    expect_holds(db, NULL, LIT("a"), LIT("2"));
+    expect_holds(db, NULL, LIT("c"), LIT("1"));
+    expect_holds(db, NULL, LIT("d"), LIT("2"));
+    expect_holds(db, NULL, LIT("f"), LIT(""));
 }
 
 static void test_range_then_put(void **state)
@@ -133,10 +133,10 @@ static void test_range_then_put(void **state)
     write_ok(db, fill, 5);
     write_ok(db, ops, 7);
     expect_keys(db, NULL, "a c cc d");
-    expect_value(db, NULL, LIT("a"), LIT("new"));
-    expect_value(db, NULL, LIT("c"), LIT("new"));
-    expect_value(db, NULL, LIT("cc"), LIT("new"));
-    expect_value(db, NULL, LIT("d"), LIT("1"));
+    expect_holds(db, NULL, LIT("a"), LIT("new"));
+    expect_holds(db, NULL, LIT("c"), LIT("new"));
+    expect_holds(db, NULL, LIT("cc"), LIT("new"));
+    expect_holds(db, NULL, LIT("d"), LIT("1"));
     expect_absent(db, NULL, LIT("b"));
     expect_absent(db, NULL, LIT("bb"));
     expect_absent(db, NULL, LIT("b\0"));
@@ -160,8 +160,8 @@ static void test_ranges_nest_and_overlap(void **state)
     write_ok(db, fill, 26);
     write_ok(db, ops, sizeof(ops) / sizeof(ops[0]));
     expect_keys(db, NULL, "b e h i j k l n o p q r s t u v w y");
-    expect_value(db, NULL, LIT("e"), LIT("1"));
-    expect_value(db, NULL, LIT("y"), LIT("1"));
+    expect_holds(db, NULL, LIT("e"), LIT("1"));
+    expect_holds(db, NULL, LIT("y"), LIT("1"));
 }
 
 static void test_range_without_end(void **state)
@@ -176,12 +176,12 @@ static void test_range_without_end(void **state)
     write_ok(db, &tail, 1);
     expect_absent(db, NULL, LIT("\xff"));
     expect_absent(db, NULL, LIT("\xff\xff\xff"));
-    expect_value(db, NULL, LIT("a"), LIT("1"));
+    expect_holds(db, NULL, LIT("a"), LIT("1"));
     write_ok(db, &all, 1);
     expect_keys(db, NULL, "");
     write_ok(db, &all, 1); /* nothing to delete is no error */
     write_ok(db, fill, 4);
-    expect_value(db, NULL, LIT("\xff\xff\xff"), LIT("1"));
+    expect_holds(db, NULL, LIT("\xff\xff\xff"), LIT("1"));
 }
 
 static void test_range_over_empty_db(void **state)
@@ -211,7 +211,7 @@ static void test_bytes_in_keys(void **state)
         put_ok(db, keys[i], seam_bytes(&i, sizeof(i)));
     expect_ok(seam_cursor_open(db, NULL, NONE, NONE, &c, NULL), NULL);
     for (size_t i = 0; i < n; i++) {
-        expect_value(db, NULL, keys[i], seam_bytes(&i, sizeof(i)));
+        expect_holds(db, NULL, keys[i], seam_bytes(&i, sizeof(i)));
         expect_ok(seam_cursor_move(c, SEAM_NEXT, NONE, &key, NULL), NULL);
         expect_bytes(key, keys[i]);
         expect_ok(seam_cursor_value(c, &value, NULL), NULL);
@@ -238,11 +238,11 @@ static void test_value_sizes(void **state)
         if (sizes[i] > limits.value || sizes[i] + 64 > limits.bytes)
             continue;
         put_ok(db, key, value);
-        expect_value(db, NULL, key, value);
+        expect_holds(db, NULL, key, value);
         two = op_put2(key, seam_bytes(bytes, sizes[i] / 3),
                       seam_bytes(bytes + sizes[i] / 3, sizes[i] - sizes[i] / 3));
         write_ok(db, &two, 1);
-        expect_value(db, NULL, key, value);
+        expect_holds(db, NULL, key, value);
     }
     free(bytes);
 }
@@ -258,13 +258,13 @@ static void test_two_part_values(void **state)
 
     (void)state;
     write_ok(db, ops, 7);
-    expect_value(db, NULL, LIT("a"), LIT("headbody"));
-    expect_value(db, NULL, LIT("b"), LIT("head"));
-    expect_value(db, NULL, LIT("c"), LIT("body"));
-    expect_value(db, NULL, LIT("d"), LIT(""));
-    expect_value(db, NULL, LIT("e"), LIT(""));
-    expect_value(db, NULL, LIT("f"), LIT("body"));
-    expect_value(db, NULL, LIT("g"), LIT("head"));
+    expect_holds(db, NULL, LIT("a"), LIT("headbody"));
+    expect_holds(db, NULL, LIT("b"), LIT("head"));
+    expect_holds(db, NULL, LIT("c"), LIT("body"));
+    expect_holds(db, NULL, LIT("d"), LIT(""));
+    expect_holds(db, NULL, LIT("e"), LIT(""));
+    expect_holds(db, NULL, LIT("f"), LIT("body"));
+    expect_holds(db, NULL, LIT("g"), LIT("head"));
 }
 
 /* The caller's bytes are its own again when the call has returned. */
@@ -277,7 +277,7 @@ static void test_bytes_are_borrowed(void **state)
     memset(key, 'x', 3);
     memset(value, 'y', 5);
     expect_keys(db, NULL, "key");
-    expect_value(db, NULL, LIT("key"), LIT("value"));
+    expect_holds(db, NULL, LIT("key"), LIT("value"));
 }
 
 static void test_overwrite_and_delete(void **state)
@@ -285,13 +285,13 @@ static void test_overwrite_and_delete(void **state)
     (void)state;
     for (int i = 0; i < 100; i++) {
         put_ok(db, LIT("k"), seam_bytes(&i, sizeof(i)));
-        expect_value(db, NULL, LIT("k"), seam_bytes(&i, sizeof(i)));
+        expect_holds(db, NULL, LIT("k"), seam_bytes(&i, sizeof(i)));
     }
     write_ok(db, (struct seam_op[]){op_delete(LIT("k"))}, 1);
     expect_absent(db, NULL, LIT("k"));
     write_ok(db, (struct seam_op[]){op_delete(LIT("k"))}, 1);
     put_ok(db, LIT("k"), LIT("back"));
-    expect_value(db, NULL, LIT("k"), LIT("back"));
+    expect_holds(db, NULL, LIT("k"), LIT("back"));
 }
 
 /* ---- acks ---------------------------------------------------------------------------------- */
@@ -313,7 +313,7 @@ static void test_ack_levels(void **state)
             assert_int_equal(acked.window_ms, 0);
             assert_true(acked.flushes >= -1);
             expect_ok(seam_sync(db, SEAM_ACK_LEVEL(level), &err), &err);
-            expect_value(db, NULL, LIT("k"), LIT("v"));
+            expect_holds(db, NULL, LIT("k"), LIT("v"));
         } else {
             expect_code(rc, SEAM_E_UNSUPPORTED, &err);
             assert_int_equal(acked.window_ms, 9);
@@ -349,7 +349,7 @@ static void test_ack_window(void **state)
             assert_in_range(acked.window_ms, 1, 50);
         else
             assert_int_equal(acked.window_ms, 0);
-        expect_value(db, NULL, LIT("k"), LIT("v"));
+        expect_holds(db, NULL, LIT("k"), LIT("v"));
     }
     /* One owed far in the future is raised by close, which must not wait for it. */
     if (limits.best > SEAM_ACK_PROCESS)

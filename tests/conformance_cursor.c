@@ -332,13 +332,13 @@ static void test_cursor_of_now_keeps_its_instant(void **state)
         put_ok(db, seam_bytes(&k, 1), LIT("old"));
     expect_ok(seam_cursor_open(db, NULL, NONE, NONE, &c, NULL), NULL);
     for (k = 'a'; k <= 'f'; k++) {
-        char next = (char)(k + 1);
+        char next = (char)(k + 1), between[2] = {k, 'x'};
+        struct seam_op change[3] = {op_delete(seam_bytes(&k, 1)),
+                                    op_put(seam_bytes(&next, 1), LIT("new")),
+                                    op_put(seam_bytes(between, 2), LIT("new"))};
         expect_ok(seam_cursor_move(c, SEAM_NEXT, NONE, &key, NULL), NULL);
         /* Change what it stands on, what comes next, and add a key between. */
-        write_ok(db, (struct seam_op[]){op_delete(seam_bytes(&k, 1)),
-                                        op_put(seam_bytes(&next, 1), LIT("new")),
-                                        op_put(seam_bytes((char[]){k, 'x'}, 2), LIT("new"))},
-                 3);
+        write_ok(db, change, 3);
         expect_bytes(key, seam_bytes(&k, 1));
         expect_ok(seam_cursor_value(c, &value, NULL), NULL);
         expect_bytes(value, LIT("old"));

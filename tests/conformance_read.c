@@ -27,7 +27,7 @@ static void test_get(void **state)
     (void)state;
     expect_absent(db, NULL, LIT("k"));
     put_ok(db, LIT("k"), LIT("v"));
-    expect_value(db, NULL, LIT("k"), LIT("v"));
+    expect_holds(db, NULL, LIT("k"), LIT("v"));
     expect_absent(db, NULL, LIT("k\0"));
     expect_absent(db, NULL, LIT("j"));
     memset(&pin, 0x5a, sizeof(pin));
@@ -72,11 +72,11 @@ static void test_snapshot_sees_nothing_later(void **state)
     expect_ok(seam_snap_open(db, &after, NULL), NULL);
     for (int round = 0; round < 3; round++) {
         expect_keys(db, snap, "a b d e");
-        expect_value(db, snap, LIT("a"), LIT("1"));
-        expect_value(db, snap, LIT("b"), LIT("1"));
+        expect_holds(db, snap, LIT("a"), LIT("1"));
+        expect_holds(db, snap, LIT("b"), LIT("1"));
         expect_absent(db, snap, LIT("c"));
         expect_keys(db, after, "a c");
-        expect_value(db, after, LIT("a"), LIT("2"));
+        expect_holds(db, after, LIT("a"), LIT("2"));
         expect_absent(db, after, LIT("e"));
         write_ok(db, (struct seam_op[]){op_range(LIT("\0"), NONE)}, 1);
         put_ok(db, LIT("z"), LIT("3"));
@@ -115,8 +115,8 @@ static void test_many_snapshots(void **state)
             int next = i + 1;
             if (!open[i])
                 continue;
-            expect_value(db, snaps[i], LIT("k"), seam_bytes(&i, sizeof(i)));
-            expect_value(db, snaps[i], seam_bytes(&i, sizeof(i)), LIT("x"));
+            expect_holds(db, snaps[i], LIT("k"), seam_bytes(&i, sizeof(i)));
+            expect_holds(db, snaps[i], seam_bytes(&i, sizeof(i)), LIT("x"));
             expect_absent(db, snaps[i], seam_bytes(&next, sizeof(next)));
         }
     }
@@ -133,11 +133,11 @@ static void test_same_instant_twice(void **state)
     expect_ok(seam_snap_open(db, &b, NULL), NULL);
     put_ok(db, LIT("k"), LIT("2"));
     seam_snap_close(a);
-    expect_value(db, b, LIT("k"), LIT("1"));
+    expect_holds(db, b, LIT("k"), LIT("1"));
     put_ok(db, LIT("k"), LIT("3"));
-    expect_value(db, b, LIT("k"), LIT("1"));
+    expect_holds(db, b, LIT("k"), LIT("1"));
     seam_snap_close(b);
-    expect_value(db, NULL, LIT("k"), LIT("3"));
+    expect_holds(db, NULL, LIT("k"), LIT("3"));
 }
 
 static void test_snapshot_of_empty(void **state)

@@ -213,6 +213,8 @@ static int fingerprint_one(const char *path, const struct stat *st, int type, st
 uint64_t support_fingerprint(const char *path)
 {
     fingerprint_sum = 0;
+    if (!path)
+        return 0;
     nftw(path, fingerprint_one, 16, FTW_PHYS);
     return fingerprint_sum;
 }
@@ -318,7 +320,7 @@ void support_expect_bytes(struct seam_slice got, struct seam_slice want, const c
         fail_at(file, line, "got %s, expected %s", shown(got), shown(want));
 }
 
-void support_expect_value(struct seam_db *db, struct seam_snap *snap, struct seam_slice key,
+void support_expect_holds(struct seam_db *db, struct seam_snap *snap, struct seam_slice key,
                           struct seam_slice value, const char *file, int line)
 {
     struct seam_err err = {0};

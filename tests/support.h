@@ -88,8 +88,8 @@ static inline struct seam_op op_range(struct seam_slice begin, struct seam_slice
 #define expect_ok(got, err) expect_code(got, SEAM_OK, err)
 #define expect_bytes(got, want) support_expect_bytes(got, want, __FILE__, __LINE__)
 /* key holds value at snap (NULL: now); or is not there. */
-#define expect_value(db, snap, key, value)                                                       \
-    support_expect_value(db, snap, key, value, __FILE__, __LINE__)
+#define expect_holds(db, snap, key, value)                                                       \
+    support_expect_holds(db, snap, key, value, __FILE__, __LINE__)
 #define expect_absent(db, snap, key) support_expect_absent(db, snap, key, __FILE__, __LINE__)
 /* One commit, at ack NONE. */
 #define write_ok(db, ops, n) support_write_ok(db, ops, n, __FILE__, __LINE__)
@@ -101,7 +101,7 @@ void support_expect_code(int got, int want, const struct seam_err *err, const ch
                          const char *file, int line);
 void support_expect_bytes(struct seam_slice got, struct seam_slice want, const char *file,
                           int line);
-void support_expect_value(struct seam_db *db, struct seam_snap *snap, struct seam_slice key,
+void support_expect_holds(struct seam_db *db, struct seam_snap *snap, struct seam_slice key,
                           struct seam_slice value, const char *file, int line);
 void support_expect_absent(struct seam_db *db, struct seam_snap *snap, struct seam_slice key,
                            const char *file, int line);
