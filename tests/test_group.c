@@ -209,7 +209,7 @@ static _Atomic uint64_t slow_ns;
 static uint64_t slow_now(void *ctx, enum seam_clock clock)
 {
     (void)ctx, (void)clock;
-    return slow_ns += 10000000;
+    return atomic_fetch_add(&slow_ns, 10000000) + 10000000;
 }
 
 static void no_fill_for_one_or_two(void **state)

@@ -6,6 +6,7 @@
 #include <stdarg.h>
 #include <cmocka.h>
 #include <sched.h>
+#include <stdatomic.h>
 
 /* A clock that only the test moves. */
 static _Atomic uint64_t fake_ns;
@@ -13,7 +14,7 @@ static _Atomic uint64_t fake_ns;
 static uint64_t fake_now(void *ctx, enum seam_clock clock)
 {
     (void)ctx, (void)clock;
-    return fake_ns;
+    return atomic_load(&fake_ns);
 }
 
 static struct seam_platform fake_os(void)
