@@ -268,12 +268,13 @@ static int probe_lanes(const char *dir, struct lane *lanes, size_t n,
                        const struct seam_probe_options *options, const unsigned char *buf)
 {
     uint32_t budget = options->budget_ms != 0 ? options->budget_ms : BUDGET_MS;
-    uint64_t end = now_ns() + (uint64_t)budget * 1000000;
     int rc = 0;
 
     for (size_t i = 0; i < n && rc == 0; i++)
         rc = lane_open(&lanes[i], dir, buf);
-    return rc < 0 ? rc : run_lanes(lanes, n, end, options->max_calls, buf);
+    if (rc < 0)
+        return rc;
+    return run_lanes(lanes, n, now_ns() + (uint64_t)budget * 1000000, options->max_calls, buf);
 }
 
 static size_t plan_lanes(const struct seam_probe_options *options, struct lane *ret)
