@@ -7,7 +7,7 @@
 
 #include <assert.h>
 
-enum { COPY_MAX = 4096, BLOCK = 64 * 1024 };
+enum { BLOCK = 64 * 1024 };
 
 /* ---- arena ------------------------------------------------------------------------------- */
 
@@ -103,9 +103,9 @@ static int keep(struct seam_emit *out, struct seam_slice part, struct seam_slice
                 struct seam_err *err)
 {
     *ret = part;
-    if (part.len == 0 || !out->copy)
+    if (part.len == 0)
         return SEAM_OK;
-    if (part.len > COPY_MAX) {
+    if (part.len > SEAM_EMIT_COPIED) {
         out->borrowed = true;
         return SEAM_OK;
     }

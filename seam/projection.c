@@ -266,7 +266,6 @@ static struct seam_projection *new_projection(struct seam_db *db, struct seam_sl
     p->ack = o->ack;
     p->emit.p = p;
     p->emit.arena.os = os;
-    p->emit.copy = p->batch > 1;
     seam_p_emit_reset(&p->emit);
     uint8_t len = (uint8_t)name.len;
     seam_fmt_begin(&p->meta_key, o->prefix, SEAM_TAG_PROJECTION);

@@ -34,7 +34,6 @@ struct seam_emit {
     struct seam_op *ops; /* [0] is the projection's own record */
     size_t n, cap;
     uint64_t bytes;
-    bool copy;     /* small values are copied, so that the next event may be read */
     bool borrowed; /* an op points to bytes that the next event takes away */
     bool ranges;   /* a range delete whose size only the store knows */
 };

@@ -35,10 +35,13 @@ struct seam_projection;
 /* Where a projector puts its ops. */
 struct seam_emit;
 
+#define SEAM_EMIT_COPIED 4096
+
 /* Adds one op. Its key (for DELETE_RANGE also the end, op->head; {NULL,0}: the table's end) is the
- * projection's own, is copied, and may be empty. A value's head and body must stay as they are
- * until the projector is called again or seam_projection_catch_up returns; pointing into the
- * event's data is fine. E_INVALID, E_NOMEM. */
+ * projection's own, is copied, and may be empty. A value's head and body are copied up to
+ * SEAM_EMIT_COPIED bytes each; a longer one is not, and must stay as it is until the projector is
+ * called again or seam_projection_catch_up returns: pointing into the event's data is fine.
+ * E_INVALID, E_NOMEM. */
 SEAM_API int seam_emit_op(struct seam_emit *out, const struct seam_op *op, struct seam_err *err);
 
 /* Turns one event into any number of ops, none too. A code other than SEAM_OK ends the catch-up
