@@ -706,6 +706,59 @@ static void disk_cap_is_kept(void **state)
     must_close(db);
 }
 
+static int put_numbered(struct seam_db *db, int n, size_t value)
+{
+    static char bytes[4096];
+    char key[16];
+    snprintf(key, sizeof key, "k%06d", n);
+    struct seam_op op = {SEAM_PUT, str(key), {NULL, 0}, {bytes, value}};
+    return seam_write(db, &op, 1, SEAM_ACK_NONE, NULL, NULL);
+}
+
+static int delete_numbered(struct seam_db *db, int n)
+{
+    char key[16];
+    snprintf(key, sizeof key, "k%06d", n);
+    struct seam_op op = {SEAM_DELETE, str(key), {NULL, 0}, {NULL, 0}};
+    return seam_write(db, &op, 1, SEAM_ACK_NONE, NULL, NULL);
+}
+
+/* A store at its cap can be emptied, and takes as much again: pages inside the file count as room. */
+static void full_store_is_emptied_and_filled(void **state)
+{
+    struct room *r = *state;
+    struct seam_options o = {.mode = SEAM_OPEN_CREATE, .disk = 4 << 20, .stall_ms = UINT32_MAX};
+    struct seam_db *db = must_open("lmdb:reserve_chunk=256K", r->store, &o);
+    int first = 0, n = 0, rc = SEAM_OK;
+    for (int round = 0; round < 6; round++) {
+        for (n = 0; (rc = put_numbered(db, n, 300)) == SEAM_OK; n++)
+            assert_true(n < 100000);
+        assert_int_equal(rc, SEAM_E_NO_SPACE);
+        assert_true(n > 1000);
+        if (round == 0)
+            first = n;
+        assert_true(n > first / 2);
+        for (int i = 0; i < n; i++)
+            assert_int_equal(delete_numbered(db, i), SEAM_OK);
+        assert_true(file_size(r->data) <= 4 << 20);
+    }
+    /* An old reader keeps what it sees; its pages are no room, and come back when it goes. */
+    struct seam_snap *snap = NULL;
+    for (n = 0; (rc = put_numbered(db, n, 300)) == SEAM_OK; n++)
+        continue;
+    assert_int_equal(seam_snap_open(db, &snap, NULL), SEAM_OK);
+    for (int i = 0; i < n && rc != SEAM_OK; i++)
+        rc = delete_numbered(db, i) == SEAM_OK ? SEAM_E_NO_SPACE : SEAM_OK;
+    struct seam_pin pin;
+    assert_int_equal(seam_get(db, snap, str("k000000"), &pin, NULL), SEAM_OK);
+    seam_unpin(&pin);
+    seam_snap_close(snap);
+    for (int i = 0; i < n; i++)
+        assert_int_equal(delete_numbered(db, i), SEAM_OK);
+    must_put(db, "again", "1", SEAM_ACK_POWER);
+    must_close(db);
+}
+
 /* The system's platform, on a disk that can be filled and emptied. */
 static int full_allocate(void *ctx, int fd, uint64_t offset, uint64_t len)
 {
@@ -821,13 +874,47 @@ static void no_commit_exceeds_its_bound(void **state)
     free(ops);
 }
 
+/* Leaves filled to the brim by an ascending load, then one insertion into each. */
+static void full_leaves_split(void **state)
+{
+    enum { KEYS = 40000, STEP = 20 };
+    static char bytes[180];
+    struct bare b;
+    char (*keys)[16] = calloc(KEYS, sizeof *keys);
+    struct seam_op *ops = calloc(KEYS, sizeof *ops);
+    struct seam_commit c;
+    void *snap = NULL;
+    assert_non_null(keys);
+    assert_non_null(ops);
+    bare_open(&b, *state, seam_platform_system(), UINT64_MAX);
+    for (int pass = 0; pass < 2; pass++) {
+        size_t n = 0;
+        for (int i = 0; i < KEYS; i += pass == 0 ? 1 : STEP) {
+            snprintf(keys[n], sizeof keys[n], "%08d%s", i, pass == 0 ? "" : "x");
+            ops[n] = (struct seam_op){SEAM_PUT, str(keys[n]), {NULL, 0}, {bytes, sizeof bytes}};
+            n++;
+        }
+        assert_int_equal(bare_prepare(&b, &c, ops, n, SEAM_ACK_NONE), SEAM_OK);
+        uint64_t bound = ((struct lmdb_hold *)c.need.priv)->bound.pages;
+        uint64_t before = lmdb_pages_used(b.e);
+        assert_int_equal(lmdb_commit(&b.e->base, &c, NULL, NULL), SEAM_OK);
+        assert_true(lmdb_pages_used(b.e) - before <= bound);
+        if (pass == 0)
+            assert_int_equal(lmdb_snap_open(&b.e->base, &snap, NULL), SEAM_OK);
+    }
+    lmdb_snap_close(&b.e->base, snap);
+    free(keys);
+    free(ops);
+    bare_close(&b);
+}
+
 /* Many tickets held over the commits of others, taken and ended in any order: what is promised is
  * always there, and nothing stays promised. */
 static void held_tickets_stay_covered(void **state)
 {
     enum { HELD = 24, OPS = 120 };
     static const struct shape shape = {OPS, 40, 600, 4000};
-    static char bytes[4000];
+    static char bytes[40000];
     static char keys[HELD][OPS][512];
     static struct seam_op ops[HELD][OPS];
     struct seam_commit c[HELD];
@@ -856,8 +943,11 @@ static void held_tickets_stay_covered(void **state)
             held[i] = false;
         }
         uint64_t promised = seam_ledger_promised(space->ledger);
-        if (space->real)
-            assert_true(lmdb_pages_used(b.e) * space->page + promised <= space->ready);
+        if (space->real) {
+            uint64_t used = lmdb_pages_used(b.e), again = space->reusable;
+            assert_true((used - (again < used ? again : used)) * space->page + promised <= space->ready);
+            assert_true((used + space->runs) * space->page <= space->ready);
+        }
     }
     for (size_t i = 0; i < HELD; i++) {
         if (held[i])
@@ -890,8 +980,10 @@ int main(void)
         cmocka_unit_test_setup_teardown(pins_have_a_limit, setup, teardown),
         cmocka_unit_test_setup_teardown(dead_readers_are_cleared, setup, teardown),
         cmocka_unit_test_setup_teardown(disk_cap_is_kept, setup, teardown),
+        cmocka_unit_test_setup_teardown(full_store_is_emptied_and_filled, setup, teardown),
         cmocka_unit_test_setup_teardown(full_disk_at_prepare, setup, teardown),
         cmocka_unit_test_setup_teardown(no_commit_exceeds_its_bound, setup, teardown),
+        cmocka_unit_test_setup_teardown(full_leaves_split, setup, teardown),
         cmocka_unit_test_setup_teardown(held_tickets_stay_covered, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

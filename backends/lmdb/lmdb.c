@@ -24,7 +24,7 @@
 #define OWN_NAME "seam"
 #define OWN_READERS 64u  /* slots beyond limits.pins: counting ranges, sizes after a commit, stats */
 #define MAP_SLACK 4096u  /* pages of the range that the ledger does not give away */
-#define OPEN_PAGES 64u   /* what the two commits of an open may need */
+#define OPEN_PAGES 64u  /* what the two commits of an open may need */
 
 static const struct seam_tuning lmdb_tunings[] = {
     {"map", SEAM_TUNE_SIZE, "256G", "address range, and so the most the store can grow to",
@@ -229,6 +229,7 @@ static int writer_ready(struct lmdb_engine *e, const struct seam_open_args *args
     lmdb_reader_give(e, r);
     if (rc != 0)
         return lmdb_fail(err, rc, "reading the size of the tree");
+    e->space.engine = e;
     seam_ledger_give(e->space.ledger, 0, e->space.tree.used * e->space.page);
     struct seam_group_config config = {lmdb_run, e, 0, 0,
                                        (uint32_t)args->settings[LMDB_SET_FILL_WAIT]};

@@ -43,12 +43,12 @@ int lmdb_fail(struct seam_err *err, int rc, const char *doing);
  * shorter than its meta page says, not LMDB's, or damaged in its meta pages. */
 int lmdb_check_file(const struct seam_platform *os, int dir, bool read_only, struct seam_err *err);
 
-/* ---- space: pages promised to tickets (lmdb_space.c) -------------------------------------- */
+/* ---- space: pages promised to tickets (lmdb_space.c, lmdb_free.c) -------------------------------------- */
 
 /* Sizes of the newest tree, in pages. */
 struct lmdb_tree {
     uint64_t depth, branch, leaf, overflow; /* of the users' database */
-    uint64_t free_pages;                    /* of LMDB's own list of free pages */
+    uint64_t free_pages, free_runs; /* of LMDB's own list of free pages: all, and long records */
     uint64_t used;                          /* pages of the file in use: last page + 1 */
 };
 
@@ -68,6 +68,7 @@ struct lmdb_growth {
 /* The most pages that committing a load can add to the file, by the argument in lmdb_space.c. */
 struct lmdb_bound {
     uint64_t pages; /* all of them */
+    uint64_t runs;  /* those among them that must lie side by side */
     uint64_t room;  /* how much that could still rise if the tree grew for ever */
     struct lmdb_growth growth;
 };
@@ -75,11 +76,14 @@ struct lmdb_bound {
 /* A ticket's share. In a list by age, since a commit may make the trees of older tickets larger. */
 struct lmdb_hold {
     struct lmdb_hold *prev, *next;
+    struct lmdb_hold *done; /* next of its group */
     struct lmdb_load load;
     struct lmdb_bound bound;
     uint64_t asked; /* bytes it took from the ledger, for itself and for growing older ones */
     uint64_t bytes; /* what it holds now */
 };
+
+struct lmdb_engine;
 
 struct lmdb_space {
     const struct seam_platform *os;
@@ -87,8 +91,12 @@ struct lmdb_space {
     int fd; /* LMDB's own descriptor of data.mdb */
     uint64_t page, node_max, chunk, cap;
     bool real;              /* the file system keeps what fallocate gave */
-    pthread_mutex_t lock;   /* tree, holds, worst, groups */
+    struct lmdb_engine *engine; /* whose free pages are counted; NULL: none */
+    pthread_mutex_t lock;   /* all down to groups */
     struct lmdb_tree tree;
+    uint64_t reusable; /* pages inside the file that may be used again; at least so many */
+    uint64_t runs;     /* of all holds */
+    uint64_t held;     /* how many they are */
     struct lmdb_hold *first, *last;
     uint64_t worst_percent; /* of its bound that any commit used */
     uint64_t groups;
@@ -110,12 +118,15 @@ void lmdb_space_load(const struct lmdb_space *s, const struct seam_op *ops, size
                      struct lmdb_load *ret);
 int lmdb_space_take(struct lmdb_space *s, struct lmdb_hold *hold, uint64_t deadline_ns,
                     struct seam_err *err);
-/* The hold ends. committed: the tree of older holds may have grown by it. */
-void lmdb_space_give(struct lmdb_space *s, struct lmdb_hold *hold, bool committed);
-/* After a commit: the tree now, the pages promised to its group and those it added. */
-void lmdb_space_update(struct lmdb_space *s, const struct lmdb_tree *tree, uint64_t promised);
+/* The hold ends, and nothing came of it. */
+void lmdb_space_give(struct lmdb_space *s, struct lmdb_hold *hold);
+/* The holds of a group that was committed end, in its order, linked by `done`; the tree is now this. */
+void lmdb_space_settle(struct lmdb_space *s, const struct lmdb_tree *tree, struct lmdb_hold *done);
 /* Makes blocks real for at least `pages` pages beyond those in use; false if the disk has not. */
 bool lmdb_space_ahead(struct lmdb_space *s, uint64_t pages);
+
+/* Pages that LMDB can use again from now on, whoever begins to read. */
+uint64_t lmdb_reusable(struct lmdb_engine *e, const struct lmdb_tree *tree);
 
 /* ---- the engine --------------------------------------------------------------------------- */
 

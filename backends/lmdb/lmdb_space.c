@@ -5,6 +5,11 @@
  * a commit can be promised only if the file has room for the most pages it can copy, split off and
  * fill with large values; that bound is computed here from its ops and the sizes of the tree.
  *
+ * Room is what the file may still grow by, and the pages inside it that LMDB can use again. Those are
+ * counted (lmdb_free.c) when the blocks at hand do not do; afterwards each commit is taken to have
+ * used all it was promised, until they are counted again. Pages that must lie side by side (a large
+ * value, a long list of freed pages) are promised from the end of the file only.
+ *
  * The tree may grow between prepare and commit, by the commits of others. A bound that rests on the
  * size of the tree (no commit copies more leaves than there are) would then be too low. So who may
  * make the trees of older tickets larger pays for it: it takes from the ledger also what they may
@@ -12,10 +17,13 @@
  *
  * Relies on the file system keeping blocks that fallocate gave: ext4, XFS and tmpfs do. On others
  * (copy-on-write ones need new blocks to write into old ones) only free space can be looked at.
- * Keeps true: used + promised <= min(cap, blocks of the file) where reservations are real; the file
- * is never shorter than its last page, which is what lmdb_check.c tests at the next open. */
+ * Keeps true, where reservations are real: used - reusable + promised, and used + the promised runs,
+ * are at most min(cap, blocks of the file); commits that put something leave a little of it to those
+ * that only delete, so that a full store can be emptied; the file is never shorter than its last
+ * page, which is what lmdb_check.c tests at the next open. */
 #include "lmdb_private.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <linux/magic.h>
 #include <string.h>
@@ -28,7 +36,7 @@
 #define FIXED_PAGES 12u     /* the main database's root, Seam's records, ends of the free list */
 #define SHRINK_EVERY 256u   /* groups between two looks at what is taken ahead and not needed */
 #define SHRINK_CHUNKS 4u    /* so many steps too much are kept */
-#define SPARE_PAGES 64u     /* left at the end of the file at close, for an open on a full disk */
+#define SPARE_PAGES 128u    /* kept for deletions, and over a close for an open on a full disk */
 
 static uint64_t least(uint64_t a, uint64_t b)
 {
@@ -70,21 +78,37 @@ void lmdb_space_bound(const struct lmdb_space *s, const struct lmdb_tree *tree,
     /* Its own record in the free list names every page it let go, large values included. */
     uint64_t large = least(tree->overflow + others->large,
                            (load->puts + deletes) * (LMDB_MAX_VALUE / s->page + 1));
-    uint64_t freed = touched + inner + large;
-    ret->pages = copied + load->overflow + FIXED_PAGES + tree->free_pages +
-                 2 * (freed / FREE_IDS + 2);
+    uint64_t freed = touched + inner + large + tree->free_pages + FIXED_PAGES;
+    uint64_t list = 2 * (freed / FREE_IDS + 2);
+    ret->pages = copied + load->overflow + FIXED_PAGES + tree->free_pages + list;
+    ret->runs = load->overflow + tree->free_runs + (freed > FREE_IDS / 2 ? list : 0);
     ret->growth.tree = splits + inner_splits;
     ret->growth.large = load->overflow;
     ret->room = most - copied;
 }
 
+/* Pages of the list of freed pages that older may need more, for newer's large values. */
+static uint64_t list_growth(const struct lmdb_hold *newer)
+{
+    return round_up(newer->bound.growth.large, FREE_IDS / 4) / (FREE_IDS / 4);
+}
+
 static uint64_t hold_growth(const struct lmdb_hold *older, const struct lmdb_hold *newer)
 {
-    uint64_t more = least(newer->bound.growth.tree, older->bound.room);
-    more += round_up(newer->bound.growth.large, FREE_IDS / 4) / (FREE_IDS / 4);
+    uint64_t more = least(newer->bound.growth.tree, older->bound.room) + list_growth(newer);
     if (older->load.ranges > 0) /* what newer puts into older's range, older has to delete */
         more += newer->load.puts * 4 * TREE_DEPTH_LEAST;
     return more;
+}
+
+static uint64_t taken(const struct lmdb_space *s)
+{
+    return (s->tree.used - least(s->reusable, s->tree.used)) * s->page;
+}
+
+static uint64_t spare(const struct lmdb_space *s, const struct lmdb_load *load)
+{
+    return load->puts > 0 ? least(SPARE_PAGES, s->cap / s->page / 8) * s->page : 0;
 }
 
 /* Where the file system is known to keep blocks for a range that was allocated. */
@@ -162,7 +186,7 @@ static void shrink(struct lmdb_space *s)
     pthread_mutex_lock(&s->file_lock);
     pthread_mutex_lock(&s->lock);
     uint64_t used = s->tree.used * s->page;
-    uint64_t want = used + seam_ledger_promised(s->ledger);
+    uint64_t want = used + seam_ledger_promised(s->ledger) + s->runs * s->page;
     pthread_mutex_unlock(&s->lock);
     uint64_t keep = round_up(s->peak > want ? s->peak : want, s->chunk);
     s->peak = want;
@@ -203,17 +227,21 @@ static int grow(struct lmdb_space *s, uint64_t want, uint64_t promised)
     return 0;
 }
 
-static int ensure(struct lmdb_space *s, struct seam_err *err)
+static int ensure(struct lmdb_space *s, const struct lmdb_load *load, struct seam_err *err)
 {
     pthread_mutex_lock(&s->file_lock);
     pthread_mutex_lock(&s->lock);
     uint64_t promised = seam_ledger_promised(s->ledger);
-    uint64_t want = s->tree.used * s->page + promised;
+    uint64_t want = taken(s) + promised + spare(s, load);
+    uint64_t runs = (s->tree.used + s->runs) * s->page;
+    want = want > runs ? want : runs;
     pthread_mutex_unlock(&s->lock);
     int rc = 0;
     if (want > s->peak)
         s->peak = want;
-    if (want > s->ready || !s->real)
+    if (want > s->cap)
+        rc = -ENOSPC;
+    else if (want > s->ready || !s->real)
         rc = grow(s, want > s->ready ? want : s->ready, promised);
     pthread_mutex_unlock(&s->file_lock);
     if (rc >= 0)
@@ -223,7 +251,7 @@ static int ensure(struct lmdb_space *s, struct seam_err *err)
                             LMDB_DATA_FILE, (unsigned long long)promised);
     if (err != NULL && code == SEAM_E_NO_SPACE) {
         err->limit = "disk";
-        err->max = s->ready;
+        err->max = s->cap;
         err->got = want;
     }
     return code;
@@ -234,6 +262,18 @@ static void hold_unlink(struct lmdb_space *s, struct lmdb_hold *h)
     *(h->prev != NULL ? &h->prev->next : &s->first) = h->next;
     *(h->next != NULL ? &h->next->prev : &s->last) = h->prev;
     h->prev = h->next = NULL;
+    s->runs -= h->bound.runs;
+    s->held--;
+}
+
+/* Counts the pages that can be used again, if the blocks at hand do not do for so many bytes more. */
+static void recount(struct lmdb_space *s, uint64_t bytes)
+{
+    uint64_t want = taken(s) + seam_ledger_promised(s->ledger) + bytes;
+    if (s->engine == NULL || want <= least(s->cap, s->ready))
+        return;
+    s->reusable = lmdb_reusable(s->engine, &s->tree);
+    seam_ledger_give(s->ledger, 0, taken(s));
 }
 
 int lmdb_space_take(struct lmdb_space *s, struct lmdb_hold *hold, uint64_t deadline_ns,
@@ -249,19 +289,24 @@ int lmdb_space_take(struct lmdb_space *s, struct lmdb_hold *hold, uint64_t deadl
     lmdb_space_bound(s, &s->tree, &hold->load, &grown, &hold->bound);
     for (const struct lmdb_hold *h = s->first; h != NULL; h = h->next)
         others += hold_growth(h, hold);
-    uint64_t bytes = (hold->bound.pages + others) * s->page;
+    hold->bound.runs += list_growth(hold) * s->held;
+    uint64_t bytes = (hold->bound.pages + others) * s->page, keep = spare(s, &hold->load);
     hold->asked = hold->bytes = bytes;
+    recount(s, bytes + keep);
     hold->next = NULL;
     hold->prev = s->last;
     *(s->last != NULL ? &s->last->next : &s->first) = hold;
     s->last = hold;
+    s->runs += hold->bound.runs;
+    s->held++;
     pthread_mutex_unlock(&s->lock);
 
-    int rc = seam_ledger_take(s->ledger, bytes, deadline_ns, "disk", err);
+    int rc = seam_ledger_take(s->ledger, bytes + keep, deadline_ns, "disk", err);
     if (rc == SEAM_OK) {
-        rc = ensure(s, err);
+        seam_ledger_give(s->ledger, keep, UINT64_MAX);
+        rc = ensure(s, &hold->load, err);
         if (rc != SEAM_OK)
-            lmdb_space_give(s, hold, false);
+            lmdb_space_give(s, hold);
         return rc;
     }
     pthread_mutex_lock(&s->lock);
@@ -273,32 +318,45 @@ int lmdb_space_take(struct lmdb_space *s, struct lmdb_hold *hold, uint64_t deadl
     return rc;
 }
 
-void lmdb_space_give(struct lmdb_space *s, struct lmdb_hold *hold, bool committed)
+void lmdb_space_give(struct lmdb_space *s, struct lmdb_hold *hold)
 {
     pthread_mutex_lock(&s->lock);
-    if (committed) {
-        for (struct lmdb_hold *h = s->first; h != hold; h = h->next) {
-            uint64_t more = hold_growth(h, hold);
-            if (more * s->page > hold->bytes)
-                break;
-            hold->bytes -= more * s->page;
-            h->bytes += more * s->page;
-            h->bound.pages += more;
-            h->bound.room -= least(more, h->bound.room);
-        }
-    }
     hold_unlink(s, hold);
-    seam_ledger_give(s->ledger, hold->bytes, s->tree.used * s->page);
+    seam_ledger_give(s->ledger, hold->bytes, taken(s));
     pthread_mutex_unlock(&s->lock);
 }
 
-void lmdb_space_update(struct lmdb_space *s, const struct lmdb_tree *tree, uint64_t promised)
+/* What hold promised for older ones is theirs now. */
+static void hand_over(struct lmdb_space *s, struct lmdb_hold *hold)
 {
+    for (struct lmdb_hold *h = s->first; h != hold; h = h->next) {
+        uint64_t more = hold_growth(h, hold);
+        assert(more * s->page <= hold->bytes);
+        hold->bytes -= more * s->page;
+        h->bytes += more * s->page;
+        h->bound.pages += more;
+        h->bound.room -= least(more, h->bound.room);
+        h->bound.runs += list_growth(hold);
+        s->runs += list_growth(hold);
+    }
+}
+
+void lmdb_space_settle(struct lmdb_space *s, const struct lmdb_tree *tree, struct lmdb_hold *done)
+{
+    uint64_t bytes = 0, pages = 0;
     pthread_mutex_lock(&s->lock);
+    for (struct lmdb_hold *h = done; h != NULL; h = h->done) {
+        hand_over(s, h);
+        hold_unlink(s, h);
+        bytes += h->bytes;
+        pages += h->bound.pages;
+    }
     uint64_t added = tree->used > s->tree.used ? tree->used - s->tree.used : 0;
-    if (promised > 0 && added * 100 / promised > s->worst_percent)
-        s->worst_percent = added * 100 / promised;
+    if (pages > 0 && added * 100 / pages > s->worst_percent)
+        s->worst_percent = added * 100 / pages;
     s->tree = *tree;
+    s->reusable -= least(s->reusable, pages);
+    seam_ledger_give(s->ledger, bytes, taken(s));
     bool look = ++s->groups % SHRINK_EVERY == 0;
     pthread_mutex_unlock(&s->lock);
     if (look)

@@ -104,19 +104,19 @@ int lmdb_prepare(struct seam_engine *base, struct seam_commit *c, uint64_t deadl
     return SEAM_OK;
 }
 
-static void let_go(struct lmdb_engine *e, struct seam_commit *c, bool committed)
+static void let_go(struct lmdb_engine *e, struct seam_commit *c)
 {
     struct lmdb_hold *hold = c->need.priv;
     if (hold == NULL)
         return;
     c->need.priv = NULL;
-    lmdb_space_give(&e->space, hold, committed);
+    lmdb_space_give(&e->space, hold);
     e->os->free(e->os->ctx, hold);
 }
 
 void lmdb_abort(struct seam_engine *base, struct seam_commit *c)
 {
-    let_go(self(base), c, false);
+    let_go(self(base), c);
 }
 
 /* ---- the transaction ------------------------------------------------------------------------ */
@@ -276,6 +276,7 @@ int lmdb_tree_read(struct lmdb_engine *e, MDB_txn *txn, struct lmdb_tree *ret)
     ret->branch = st.ms_branch_pages;
     ret->leaf = st.ms_leaf_pages;
     ret->overflow = st.ms_overflow_pages;
+    ret->free_runs = list.ms_overflow_pages;
     ret->free_pages = list.ms_branch_pages + list.ms_leaf_pages + list.ms_overflow_pages;
     return 0;
 }
@@ -286,29 +287,46 @@ uint64_t lmdb_pages_used(struct lmdb_engine *e)
     return mdb_env_info(e->env, &info) == 0 ? info.me_last_pgno + 1 : 0;
 }
 
-/* Commits n members in one transaction and answers them. False: nothing was handed over. */
-static bool commit_together(struct lmdb_engine *e, struct seam_member *first, size_t n,
-                            struct outcome *out)
+/* After a commit: the tree as it is now, and the reservations of the group's members end. */
+static void settle(struct lmdb_engine *e, struct seam_member *first, size_t n)
 {
     struct lmdb_tree tree = e->space.tree; /* only this thread changes it */
     struct lmdb_reader *r = NULL;
-    uint64_t promised = 0;
-    transact(e, first, n, out);
-    if (out->rc != 0)
-        return out->handed;
+    struct lmdb_hold *done = NULL, **tail = &done;
     if (lmdb_reader_take(e, &r, NULL) == SEAM_OK) {
         (void)lmdb_tree_read(e, r->txn, &tree);
         lmdb_reader_give(e, r);
     }
     tree.used = lmdb_pages_used(e);
+    for (struct seam_member *m = first; n > 0; m = m->next, n--) {
+        struct lmdb_hold *hold = m->commit->need.priv;
+        if (hold == NULL)
+            continue;
+        m->commit->need.priv = NULL;
+        hold->done = NULL;
+        *tail = hold;
+        tail = &hold->done;
+    }
+    lmdb_space_settle(&e->space, &tree, done);
+    while (done != NULL) {
+        struct lmdb_hold *hold = done;
+        done = hold->done;
+        e->os->free(e->os->ctx, hold);
+    }
+}
+
+/* Commits n members in one transaction and answers them. False: nothing was handed over. */
+static bool commit_together(struct lmdb_engine *e, struct seam_member *first, size_t n,
+                            struct outcome *out)
+{
+    transact(e, first, n, out);
+    if (out->rc != 0)
+        return out->handed;
     enum seam_ack ack = highest(first, n);
     struct seam_member *m = first;
-    for (size_t i = 0; i < n; i++, m = m->next) {
-        const struct lmdb_hold *hold = m->commit->need.priv;
-        promised += hold != NULL ? hold->bound.pages : 0;
+    for (size_t i = 0; i < n; i++, m = m->next)
         answer_done(e, m, out, ack, n);
-    }
-    lmdb_space_update(&e->space, &tree, promised);
+    settle(e, first, n);
     atomic_fetch_add_explicit(&e->counts.groups, 1, memory_order_relaxed);
     atomic_fetch_add_explicit(&e->counts.flushes, (uint64_t)out->flushes, memory_order_relaxed);
     return true;
@@ -339,7 +357,7 @@ void lmdb_run(void *ctx, struct seam_member *first, size_t n)
     for (size_t i = 0; i < n; i++, m = m->next) {
         if (out.rc != 0 && (handed || n == 1))
             answer_unknown(m, &out);
-        let_go(e, m->commit, m->rc == SEAM_OK);
+        let_go(e, m->commit); /* of those that failed */
     }
 }
 
