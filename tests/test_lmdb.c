@@ -557,7 +557,7 @@ static void group_redone_singly(void **state)
     longer[sizeof longer - 1] = 0;
     bare_open(&b, *state, seam_platform_system(), UINT64_MAX);
     for (int bad = 0; bad < 3; bad++) {
-        char key[3][8];
+        char key[3][32];
         struct seam_op ops[3][2];
         struct seam_commit c[3];
         struct seam_member m[3];
