@@ -20,9 +20,9 @@
 
 /* CRC is linear, so the entry of a byte is the XOR of its bits' entries. */
 #define BIT(i, b, value) (((i) >> (b)) & 1u ? value : 0u)
-#define T1(i)                                                                                    \
-    (BIT(i, 0, 0xf26b8303u) ^ BIT(i, 1, 0xe13b70f7u) ^ BIT(i, 2, 0xc79a971fu) ^                  \
-     BIT(i, 3, 0x8ad958cfu) ^ BIT(i, 4, 0x105ec76fu) ^ BIT(i, 5, 0x20bd8edeu) ^                  \
+#define T1(i)                                                                                      \
+    (BIT(i, 0, 0xf26b8303u) ^ BIT(i, 1, 0xe13b70f7u) ^ BIT(i, 2, 0xc79a971fu) ^                    \
+     BIT(i, 3, 0x8ad958cfu) ^ BIT(i, 4, 0x105ec76fu) ^ BIT(i, 5, 0x20bd8edeu) ^                    \
      BIT(i, 6, 0x417b1dbcu) ^ BIT(i, 7, 0x82f63b78u))
 #define T4(i) T1((i)), T1((i) + 1u), T1((i) + 2u), T1((i) + 3u)
 #define T16(i) T4((i)), T4((i) + 4u), T4((i) + 8u), T4((i) + 12u)

@@ -23,7 +23,7 @@ enum { WAITER_LEAD = 1, WAITER_DONE, WAITER_FILLED };
 #define FILL_MIN_RUN_NS 50000u /* a group that runs faster has no device flush worth sharing */
 
 struct waiter {
-    struct seam_member *m;  /* NULL: an exclusive call, of fn */
+    struct seam_member *m; /* NULL: an exclusive call, of fn */
     void (*fn)(void *arg);
     void *arg;
     uint64_t bytes;
@@ -40,8 +40,8 @@ struct seam_group {
     bool busy;             /* somebody leads; he stands at the head until he takes his group */
     struct waiter *filler; /* the leader while it waits for fill_target waiters */
     uint64_t fill_target;
-    uint64_t writers[2];   /* seen at once around the last group and the one before */
-    uint64_t run_ns;       /* how long a group takes, smoothed */
+    uint64_t writers[2]; /* seen at once around the last group and the one before */
+    uint64_t run_ns;     /* how long a group takes, smoothed */
 };
 
 int seam_group_open(const struct seam_platform *os, const struct seam_group_config *config,

@@ -20,20 +20,20 @@
 #include <string.h>
 
 #define LOCK_TRIES 16
-#define SWEEP_NAMES 32      /* names removed per listing of a half-made engine directory */
+#define SWEEP_NAMES 32 /* names removed per listing of a half-made engine directory */
 #define SWEEP_ROUNDS 4096
 #define NAME_ROOM 256u
 
 struct seam_storedir {
     const struct seam_platform *os;
     enum seam_open_mode mode;
-    int dir, parent, lock, epoch_fd, engine_dir; /* -1: not open */
+    int dir, parent, lock, epoch_fd, engine_dir;       /* -1: not open */
     char *path, *parent_path, *new_path, *engine_path; /* in one block, path first */
-    const char *base;  /* last component of path */
+    const char *base;                                  /* last component of path */
     bool made_dir, made_lock;
-    bool begun;        /* this open makes things in DIR */
+    bool begun;                                  /* this open makes things in DIR */
     bool epoch_named, engine_named, store_named; /* which of them a creation has renamed */
-    bool whole;        /* opened as it was, or made: nothing to undo */
+    bool whole;                                  /* opened as it was, or made: nothing to undo */
     bool has_store;
     char alien[NAME_ROOM]; /* a name in DIR that is none of a half-made store's */
     bool has_leftovers;
@@ -144,8 +144,8 @@ static int open_dir(struct seam_storedir *sd, struct seam_err *err)
         return seam_fail_os(err, -rc, "cannot look at the directory %s", sd->path);
     /* Whoever else can write here could plant files under the names that engines will open. */
     if (info.foreign)
-        return seam_fail(err, SEAM_E_PERMISSION,
-                         "%s belongs to another user: open it as its owner", sd->path);
+        return seam_fail(err, SEAM_E_PERMISSION, "%s belongs to another user: open it as its owner",
+                         sd->path);
     if (info.loose)
         return seam_fail(err, SEAM_E_PERMISSION,
                          "%s may be written by its group or by everybody: chmod go-w it", sd->path);
@@ -201,10 +201,11 @@ static int judge(struct seam_storedir *sd, bool locked, struct seam_err *err)
         return seam_fail_os(err, -rc, "cannot list the directory %s", sd->path);
     if (sd->alien[0]) {
         char text[80];
+        struct seam_slice alien = seam_bytes(sd->alien, strlen(sd->alien));
         return seam_fail(err, SEAM_E_NO_STORE,
-                         "%s is not a Seam store and not empty (it holds %s): name another directory",
-                         sd->path,
-                         seam_key_text(seam_bytes(sd->alien, strlen(sd->alien)), text, sizeof text));
+                         "%s is not a Seam store and not empty (it holds %s): "
+                         "name another directory",
+                         sd->path, seam_key_text(alien, text, sizeof text));
     }
     if (creates(sd) || (sd->has_leftovers && !locked))
         return SEAM_OK;
@@ -249,11 +250,12 @@ static int take_lock(struct seam_storedir *sd, struct seam_err *err)
             continue; /* made by somebody between the two opens */
         if (fd == -ENOENT && read_only(sd))
             return seam_fail(err, SEAM_E_CORRUPT,
-                             "%s/LOCK is missing: open the store once for writing, to make it again",
+                             "%s/LOCK is missing: open the store once for writing, "
+                             "to make it again",
                              sd->path);
         if (fd == -EMLINK || fd == -ELOOP || fd == -EISDIR || fd == -ENXIO)
-            return seam_fail(err, SEAM_E_CORRUPT,
-                             "%s/LOCK is no plain file of one name: remove it", sd->path);
+            return seam_fail(err, SEAM_E_CORRUPT, "%s/LOCK is no plain file of one name: remove it",
+                             sd->path);
         if (fd < 0)
             return seam_fail_os(err, -fd, "cannot open %s/LOCK", sd->path);
         sd->lock = fd;
@@ -445,16 +447,15 @@ static int open_epoch(struct seam_storedir *sd, struct seam_err *err)
     return seam_epochfile_read(os, fd, sd->path, sd->store.uuid, &sd->epochs, err);
 }
 
-static int find(struct seam_storedir *sd, const char *engine, uint32_t format,
-                struct seam_err *err)
+static int find(struct seam_storedir *sd, const char *engine, uint32_t format, struct seam_err *err)
 {
     const struct seam_platform *os = sd->os;
     int rc = seam_storefile_read(os, sd->dir, sd->path, &sd->store, err);
     if (rc != SEAM_OK)
         return rc;
     if (strcmp(sd->store.engine, engine) != 0)
-        return seam_fail(err, SEAM_E_MISMATCH, "%s is a store of the engine %s, not of %s", sd->path,
-                         sd->store.engine, engine);
+        return seam_fail(err, SEAM_E_MISMATCH, "%s is a store of the engine %s, not of %s",
+                         sd->path, sd->store.engine, engine);
     if (sd->store.format != format)
         return seam_fail(err, SEAM_E_MISMATCH,
                          "%s has format %" PRIu32 " of the engine %s, this library has %" PRIu32,
@@ -491,8 +492,8 @@ int seam_storedir_open(const struct seam_platform *os, const char *dir, enum sea
     int rc = set_paths(sd, dir, err);
     if (rc == SEAM_OK)
         rc = open_dir(sd, err);
-    if (rc == SEAM_OK)
-        rc = judge(sd, false, err); /* so that nothing, not even a LOCK, is put where it is not ours */
+    if (rc == SEAM_OK) /* first, so that not even a LOCK is put where it is not ours */
+        rc = judge(sd, false, err);
     if (rc == SEAM_OK)
         rc = take_lock(sd, err);
     if (rc == SEAM_OK)
@@ -588,8 +589,8 @@ int seam_storedir_barrier(struct seam_storedir *sd, struct seam_err *err)
     if (read_only(sd))
         return SEAM_OK;
     assert(sd->whole);
-    int rc = seam_epochfile_write(os, sd->epoch_fd, sd->epochs.slot ^ 1u, sd->epoch,
-                                  sd->store.uuid);
+    int rc =
+        seam_epochfile_write(os, sd->epoch_fd, sd->epochs.slot ^ 1u, sd->epoch, sd->store.uuid);
     if (rc >= 0)
         rc = os->sync(os->ctx, sd->epoch_fd);
     return rc < 0 ? seam_fail_os(err, -rc, "cannot write %s/EPOCH", sd->path) : SEAM_OK;

@@ -10,16 +10,16 @@
 #include <stdio.h>
 #include <string.h>
 
-#define METRICS_CALLS(X)                                                                          \
-    X(prepare)                                                                                    \
-    X(abort)                                                                                      \
-    X(commit)                                                                                     \
-    X(sync)                                                                                       \
-    X(snap_open)                                                                                  \
-    X(get)                                                                                        \
-    X(near)                                                                                       \
-    X(cursor_open)                                                                                \
-    X(cursor_move)                                                                                \
+#define METRICS_CALLS(X)                                                                           \
+    X(prepare)                                                                                     \
+    X(abort)                                                                                       \
+    X(commit)                                                                                      \
+    X(sync)                                                                                        \
+    X(snap_open)                                                                                   \
+    X(get)                                                                                         \
+    X(near)                                                                                        \
+    X(cursor_open)                                                                                 \
+    X(cursor_move)                                                                                 \
     X(cursor_value)
 
 enum {
@@ -255,9 +255,8 @@ static size_t metrics_describe(struct seam_engine *e, char *buf, size_t cap)
         int n = snprintf(line, sizeof line,
                          "metrics %s: calls=%" PRIu64 " errors=%" PRIu64 " mean_ns=%" PRIu64
                          " p50_ns=%" PRIu64 " p99_ns=%" PRIu64 " max_ns=%" PRIu64 "\n",
-                         call_names[i], calls, atomic_load(&t->errors),
-                         atomic_load(&t->ns) / calls, p50 < max ? p50 : max,
-                         p99 < max ? p99 : max, max);
+                         call_names[i], calls, atomic_load(&t->errors), atomic_load(&t->ns) / calls,
+                         p50 < max ? p50 : max, p99 < max ? p99 : max, max);
         size_t len = n > 0 ? (size_t)n : 0;
         if (wanted < cap) {
             size_t fit = len < cap - wanted - 1 ? len : cap - wanted - 1;

@@ -1,14 +1,14 @@
 /* wrap_strict.c - the wrapper `strict`: whoever breaks a lifetime or order rule is found out.
  *
  * Relies on nothing of the engine below but its table. Keeps true:
- *   - all bytes it hands out are copies of exactly their length; a copy whose time is over is filled
- *     with 0xdd and kept for a while (freed at once under sanitizers), so that a caller who keeps
- *     bytes too long sees wrong ones on every engine;
+ *   - all bytes it hands out are copies of exactly their length; a copy whose time is over is
+ * filled with 0xdd and kept for a while (freed at once under sanitizers), so that a caller who
+ * keeps bytes too long sees wrong ones on every engine;
  *   - keys from below ascend or descend strictly, stay in bounds, and lie on the side asked for:
  *     else E_CORRUPT; what was lent by the engine did not change while it was lent;
  *   - ops have the bytes at commit that they had at prepare; cursors are used by one thread at a
- *     time; a snapshot is closed after its pins and cursors: else E_MISUSE, at once or, where a call
- *     cannot fail, at the next one that can. A commit that is refused so was not handed down. */
+ *     time; a snapshot is closed after its pins and cursors: else E_MISUSE, at once or, where a
+ * call cannot fail, at the next one that can. A commit that is refused so was not handed down. */
 #include <seam/backend.h>
 
 #include <inttypes.h>
@@ -34,7 +34,7 @@ struct copy {
 struct strict {
     struct seam_engine base; /* first */
     const struct seam_platform *os;
-    pthread_mutex_t mutex; /* guards all below */
+    pthread_mutex_t mutex;          /* guards all below */
     struct copy kept[KEPT_BUFFERS]; /* a ring of poisoned buffers, the oldest at kept_at */
     unsigned kept_at;
     uint64_t kept_bytes;

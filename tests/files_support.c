@@ -120,11 +120,11 @@ static int gate(void *ctx, bool writes)
 }
 
 #define REAL(ctx) (((struct files_fault *)(ctx))->real)
-#define GATE(ctx, writes)                                                                         \
-    do {                                                                                          \
-        int failed = gate(ctx, writes);                                                           \
-        if (failed)                                                                               \
-            return failed;                                                                        \
+#define GATE(ctx, writes)                                                                          \
+    do {                                                                                           \
+        int failed = gate(ctx, writes);                                                            \
+        if (failed)                                                                                \
+            return failed;                                                                         \
     } while (0)
 
 static int f_open(void *ctx, int dir, const char *name, int flags)

@@ -3,13 +3,14 @@
 
 #include <seam/backend.h>
 
+#include <inttypes.h>
 #include <setjmp.h>
 #include <stdarg.h>
-#include <cmocka.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include <cmocka.h>
 
 struct vector {
     uint8_t bytes[48];
@@ -72,9 +73,8 @@ static void both_ways_agree_and_chain(void **state)
             if (seam_crc32c_has_hardware())
                 assert_int_equal(seam_crc32c_hardware(7, buf + start, len), crc);
             size_t cut = len / 3;
-            assert_int_equal(seam_crc32c(seam_crc32c(7, buf + start, cut), buf + start + cut,
-                                         len - cut),
-                             crc);
+            assert_int_equal(
+                seam_crc32c(seam_crc32c(7, buf + start, cut), buf + start + cut, len - cut), crc);
         }
 }
 

@@ -2,11 +2,12 @@
  * Includes group.c to see the queue, so that no test waits for a time to pass. */
 #include "group.c"
 
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
-#include <cmocka.h>
-#include <sched.h>
 #include <stdatomic.h>
+
+#include <cmocka.h>
 
 enum { MOST = 20000 };
 

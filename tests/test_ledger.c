@@ -2,11 +2,12 @@
  * ledger.c to see who is queued, so that no test waits for a time to pass. */
 #include "ledger.c"
 
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
-#include <cmocka.h>
-#include <sched.h>
 #include <stdatomic.h>
+
+#include <cmocka.h>
 
 /* A clock that only the test moves. */
 static _Atomic uint64_t fake_ns;

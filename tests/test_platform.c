@@ -3,15 +3,16 @@
 
 #include <seam/backend.h>
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <cmocka.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include <cmocka.h>
 
 static const struct seam_platform *os;
 static char *dir;
@@ -239,8 +240,8 @@ static void short_counts(void **state)
     table.pwritev = stingy_pwritev;
     int fd = make("short", 0);
     char head[] = "head:", body[] = "0123456789abcdef", none[1], tail[] = "!";
-    struct iovec parts[] = {{none, 0}, {head, 5}, {none, 0}, {none, 0}, {body, 16}, {tail, 1},
-                            {none, 0}};
+    struct iovec parts[] = {{none, 0},  {head, 5}, {none, 0}, {none, 0},
+                            {body, 16}, {tail, 1}, {none, 0}};
     assert_int_equal(seam_write_all(&table, fd, parts, 7, 10), 0);
     char buf[22];
     assert_int_equal(seam_read_all(&table, fd, buf, 22, 10), 0);

@@ -4,23 +4,24 @@
 
 #include <setjmp.h>
 #include <stdarg.h>
-#include <cmocka.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include <cmocka.h>
 
 extern const struct seam_backend seam_wrapper_strict, seam_wrapper_metrics, seam_wrapper_limit;
 
 /* ---- the toy ----------------------------------------------------------------------------- */
 
 struct toy {
-    struct seam_engine base; /* first */
-    char bytes[32];          /* lent out by every read */
+    struct seam_engine base;   /* first */
+    char bytes[32];            /* lent out by every read */
     const char *const *script; /* the keys that moves give, one after the other; NULL: none left */
-    int rc;                  /* answered by reads and commits */
+    int rc;                    /* answered by reads and commits */
     enum seam_ack given;
     int snaps, pins, cursors, tickets, commits, aborts; /* open, or calls */
-    uint64_t keys;           /* a cursor without a script gives so many */
+    uint64_t keys; /* a cursor without a script gives so many */
     uint64_t at;
 };
 
@@ -33,9 +34,10 @@ static int toy_close(struct seam_engine *e, struct seam_err *err)
 static void toy_limits(const struct seam_engine *e, struct seam_limits *ret)
 {
     (void)e;
-    *ret = (struct seam_limits){511,  1 << 20, 1000,  1 << 24, UINT64_MAX,
-                                1024, 1024,    SEAM_CAP_LAZY_RANGE | SEAM_CAP_RESERVES,
-                                SEAM_ACK_POWER};
+    *ret =
+        (struct seam_limits){511,           1 << 20, 1000, 1 << 24,
+                             UINT64_MAX,    1024,    1024, SEAM_CAP_LAZY_RANGE | SEAM_CAP_RESERVES,
+                             SEAM_ACK_POWER};
 }
 
 static int toy_prepare(struct seam_engine *e, struct seam_commit *c, uint64_t deadline_ns,
