@@ -59,7 +59,7 @@ static void both_ways_agree_and_chain(void **state)
     const char *text = getenv("SEAM_SEED");
     uint64_t x = text ? strtoull(text, NULL, 0) : 20240607;
     printf("SEAM_SEED=%" PRIu64 "\n", x);
-    uint8_t buf[600];
+    uint8_t buf[2600];
     for (size_t i = 0; i < sizeof buf; i++) {
         x = x * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
         buf[i] = (uint8_t)(x >> 56);
@@ -67,7 +67,7 @@ static void both_ways_agree_and_chain(void **state)
     if (!seam_crc32c_has_hardware())
         print_message("no CRC instruction here: only the table was tested\n");
     for (size_t start = 0; start < 9; start++)
-        for (size_t len = 0; len < 300; len++) {
+        for (size_t len = 0; len < 2500; len += len < 300 ? 1 : 7) {
             uint32_t crc = seam_crc32c_table(7, buf + start, len);
             assert_int_equal(seam_crc32c(7, buf + start, len), crc);
             if (seam_crc32c_has_hardware())

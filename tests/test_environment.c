@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -164,18 +165,18 @@ static void test_usage(void **state)
 {
     enum { BYTES = 32 << 20 };
     struct seam_usage first, second, third;
-    char *volatile buf;
+    char *buf;
 
     (void)state;
     seam_usage_read(&first);
     assert_true(first.cpu_us >= 0 && first.rss_bytes > 0 && first.rss_peak_bytes >= first.rss_bytes / 2);
-    buf = malloc(BYTES);
-    assert_non_null(buf);
+    buf = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    assert_true(buf != MAP_FAILED);
     for (size_t i = 0; i < BYTES; i += 512)
         buf[i] = (char)i;
     seam_usage_read(&second);
     assert_true(second.rss_peak_bytes >= first.rss_bytes + BYTES / 2);
-    free(buf);
+    munmap(buf, BYTES);
     if (!seam_usage_reset_peak()) {
         print_message("skipped: the peak cannot be reset\n");
         skip();
