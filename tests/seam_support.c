@@ -38,6 +38,35 @@ void store_open(struct store *s, const char *wrap, const char *engine,
     open_db(s);
 }
 
+void store_attach(struct store *s, const char *engine, const char *dir)
+{
+    memset(s, 0, sizeof(*s));
+    (void)snprintf(s->engine, sizeof(s->engine), "%s", engine);
+    (void)snprintf(s->dir, sizeof(s->dir), "%s", dir);
+    open_db(s);
+}
+
+int spawn_child(const char *const *args, int *ret_out)
+{
+    int ends[2];
+    char *argv[8] = {(char *)(uintptr_t)"child"};
+    for (int i = 0; i < 7 && args[i] != NULL; i++)
+        argv[i + 1] = (char *)(uintptr_t)args[i];
+    assert_int_equal(pipe(ends), 0);
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        (void)dup2(ends[1], STDOUT_FILENO);
+        (void)close(ends[0]);
+        (void)close(ends[1]);
+        (void)execv("/proc/self/exe", argv);
+        _exit(5);
+    }
+    (void)close(ends[1]);
+    *ret_out = ends[0];
+    return (int)child;
+}
+
 void store_reopen(struct store *s)
 {
     struct seam_err err;

@@ -42,8 +42,12 @@ void store_open(struct store *s, const char *wrap, const char *engine,
 /* Closes and opens the db, where it keeps anything. */
 void store_reopen(struct store *s);
 void store_close(struct store *s);
-/* What the child of a fork does with the parent's store: a new handle of its own. */
 void remove_tree(const char *dir);
+/* Opens a store that another process made, as store_open did there. */
+void store_attach(struct store *s, const char *engine, const char *dir);
+/* Runs this program anew with args ("child", ...) and its standard output at a pipe, of which
+ * *ret_out is the other end: a process without this one's threads. */
+int spawn_child(const char *const *args, int *ret_out);
 
 struct seam_slice text(const char *s);
 /* The strongest ack the db gives. */

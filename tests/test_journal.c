@@ -641,22 +641,20 @@ static void damage_repaired(void **state)
 
 /* ---- killed ------------------------------------------------------------------------------ */
 
-/* Appends at PROCESS and tells each acked sequence through the pipe, until it is killed. */
-static void append_until_killed(const struct store *s, int out)
+/* The child: appends at PROCESS and tells each acked sequence, until it is killed. */
+static int append_until_killed(const char *dir)
 {
-    struct seam_db *db;
+    struct store s;
     struct seam_journal *j;
-    uint32_t id;
-    if (seam_open(s->engine, s->dir, &s->options, &db, NULL) != SEAM_OK ||
-        seam_journal_open(db, NULL, &j, NULL) != SEAM_OK ||
-        seam_journal_stream(j, text("a"), true, &id, NULL) != SEAM_OK)
-        _exit(3);
+    store_attach(&s, engine, dir);
+    open_journal(&s, &j);
+    uint32_t id = stream_of(j, "a");
     for (;;) {
         struct seam_slice events[2] = {text("first"), text("second")};
         struct seam_append ret;
         if (seam_journal_append(j, id, events, 2, SEAM_ACK_PROCESS, &ret, NULL) != SEAM_OK ||
-            write(out, &ret.last, sizeof(ret.last)) != sizeof(ret.last))
-            _exit(4);
+            write(STDOUT_FILENO, &ret.last, sizeof(ret.last)) != sizeof(ret.last))
+            return 4;
     }
 }
 
@@ -673,22 +671,17 @@ static void killed(void **state)
     }
     ok(seam_close(s.db, &err), err);
     for (int round = 0; round < 4; round++) {
-        int ends[2];
-        assert_int_equal(pipe(ends), 0);
-        pid_t child = fork();
-        assert_true(child >= 0);
-        if (child == 0)
-            append_until_killed(&s, ends[1]);
-        close(ends[1]);
+        const char *const args[] = {engine, s.dir, NULL};
+        int out, child = spawn_child(args, &out);
         uint64_t acked = 0, got;
         for (int i = 0; i < 20 + round * 7; i++) {
-            assert_int_equal(read(ends[0], &got, sizeof(got)), sizeof(got));
+            assert_int_equal(read(out, &got, sizeof(got)), sizeof(got));
             acked = got;
         }
         kill(child, SIGKILL);
-        while (read(ends[0], &got, sizeof(got)) == (ssize_t)sizeof(got))
+        while (read(out, &got, sizeof(got)) == (ssize_t)sizeof(got))
             acked = got;
-        close(ends[0]);
+        close(out);
         assert_int_equal(waitpid(child, NULL, 0), child);
         struct seam_journal *j;
         ok(seam_open(s.engine, s.dir, &s.options, &s.db, &err), err);
@@ -707,6 +700,8 @@ static void killed(void **state)
 int main(int argc, char **argv)
 {
     engine = argc > 1 ? argv[1] : "mem";
+    if (strcmp(argv[0], "child") == 0 && argc > 2)
+        return append_until_killed(argv[2]);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(streams),         cmocka_unit_test(append_and_read),
         cmocka_unit_test(snapshot_reader), cmocka_unit_test(crowd),

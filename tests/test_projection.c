@@ -60,10 +60,12 @@ static void pair_close(struct pair *p)
 static void append(struct pair *p, struct seam_slice event)
 {
     struct seam_err err;
-    ok(seam_journal_append(p->j, p->stream, &event, 1, best_ack(p->of_journal.db), NULL, &err), err);
+    uint32_t ack = best_ack(p->of_journal.db);
+    ok(seam_journal_append(p->j, p->stream, &event, 1, ack, NULL, &err), err);
 }
 
-static struct seam_projection_options options_of(struct pair *p, seam_projector projector, void *ctx)
+static struct seam_projection_options options_of(struct pair *p, seam_projector projector,
+                                                 void *ctx)
 {
     return (struct seam_projection_options){
         .journal = p->j, .stream = text("s"), .projector = projector, .projector_ctx = ctx};
@@ -260,7 +262,7 @@ static void cursors(void **state)
 
 /* ---- batches ----------------------------------------------------------------------------- */
 
-/* Event: a number. Puts a key of it, overwrites one of ten others, and now and then a large value. */
+/* Puts a key made of the sequence, with the event's data, and overwrites one of ten others. */
 static int project_numbers(void *ctx, const struct seam_event *event, struct seam_emit *out,
                            struct seam_err *err)
 {
@@ -448,28 +450,26 @@ static void restarts(void **state)
     pair_close(&p);
 }
 
-static void child_works(struct pair *p, int out)
+/* The child: appends and applies in turn, and tells each time, until it is killed. */
+static int work_until_killed(const char *journal_dir, const char *table_dir)
 {
+    struct pair p = {.same = strcmp(table_engine, "same") == 0};
     struct counting c;
     struct seam_slice event = text("e");
-    if (seam_open(p->of_journal.engine, p->of_journal.dir, &p->of_journal.options,
-                  &p->of_journal.db, NULL) != SEAM_OK)
-        _exit(3);
-    if (!p->same && seam_open(p->of_table.engine, p->of_table.dir, &p->of_table.options,
-                              &p->of_table.db, NULL) != SEAM_OK)
-        _exit(3);
-    pair_journal(p);
-    struct seam_projection_options o = options_of(p, project_count, &c);
+    store_attach(&p.of_journal, journal_engine, journal_dir);
+    if (!p.same)
+        store_attach(&p.of_table, table_engine, table_dir);
+    pair_journal(&p);
+    struct seam_projection_options o = options_of(&p, project_count, &c);
     o.batch = 1;
     o.ack = SEAM_ACK_PROCESS;
-    c.table = open_table(p, "t", &o);
+    c.table = open_table(&p, "t", &o);
     for (;;) {
-        uint64_t applied;
-        if (seam_journal_append(p->j, p->stream, &event, 1, best_ack(p->of_journal.db), NULL,
-                                NULL) != SEAM_OK ||
-            seam_projection_catch_up(c.table, 0, &applied, NULL) != SEAM_OK ||
-            write(out, "x", 1) != 1)
-            _exit(4);
+        if (seam_journal_append(p.j, p.stream, &event, 1, best_ack(p.of_journal.db), NULL, NULL) !=
+                SEAM_OK ||
+            seam_projection_catch_up(c.table, 0, NULL, NULL) != SEAM_OK ||
+            write(STDOUT_FILENO, "x", 1) != 1)
+            return 4;
     }
 }
 
@@ -484,23 +484,19 @@ static void killed(void **state)
         skip();
     }
     for (int round = 0; round < 4; round++) {
-        int ends[2];
         struct counting c;
         char byte;
         ok(seam_journal_close(p.j, &err), err);
         ok(seam_close(p.of_journal.db, &err), err);
         if (!p.same)
             ok(seam_close(p.of_table.db, &err), err);
-        assert_int_equal(pipe(ends), 0);
-        pid_t child = fork();
-        assert_true(child >= 0);
-        if (child == 0)
-            child_works(&p, ends[1]);
-        close(ends[1]);
+        const char *const args[] = {journal_engine, table_engine, p.of_journal.dir,
+                                    p.same ? "" : p.of_table.dir, NULL};
+        int out, child = spawn_child(args, &out);
         for (int i = 0; i < 15 + round * 3; i++)
-            assert_int_equal(read(ends[0], &byte, 1), 1);
+            assert_int_equal(read(out, &byte, 1), 1);
         kill(child, SIGKILL);
-        close(ends[0]);
+        close(out);
         assert_int_equal(waitpid(child, NULL, 0), child);
         ok(seam_open(p.of_journal.engine, p.of_journal.dir, &p.of_journal.options,
                      &p.of_journal.db, &err),
@@ -820,6 +816,8 @@ int main(int argc, char **argv)
 {
     journal_engine = argc > 1 ? argv[1] : "mem";
     table_engine = argc > 2 ? argv[2] : "same";
+    if (strcmp(argv[0], "child") == 0 && argc > 4)
+        return work_until_killed(argv[3], argv[4]);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tables),     cmocka_unit_test(cursors),      cmocka_unit_test(batches),
         cmocka_unit_test(too_large),  cmocka_unit_test(restarts),     cmocka_unit_test(killed),
