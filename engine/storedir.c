@@ -35,8 +35,8 @@ struct seam_storedir {
     bool epoch_named, engine_named, store_named; /* which of them a creation has renamed */
     bool whole;                                  /* opened as it was, or made: nothing to undo */
     bool has_store;
-    char alien[NAME_ROOM]; /* a name in DIR that is none of a half-made store's */
-    bool has_leftovers;
+    char alien[NAME_ROOM];        /* a name in DIR that is none of a half-made store's */
+    bool has_leftovers, has_lock; /* without a store: a half-made one's names; its LOCK */
     struct seam_storefile store;
     struct seam_epochfile epochs;
     uint64_t epoch;
@@ -171,6 +171,7 @@ static int note_name(void *arg, const char *name)
     for (size_t i = 0; ours[i]; i++)
         if (strcmp(name, ours[i]) == 0) {
             sd->has_leftovers = true;
+            sd->has_lock = sd->has_lock || i == 0;
             return 0;
         }
     size_t len = strlen(name);
@@ -179,6 +180,33 @@ static int note_name(void *arg, const char *name)
     memcpy(sd->alien, name, len);
     sd->alien[len] = 0;
     return 1;
+}
+
+/* STORE is gone. Was it ever there? See the top. */
+static int check_never_used(const struct seam_storedir *sd, struct seam_err *err)
+{
+    const struct seam_platform *os = sd->os;
+    bool engine = false;
+    struct seam_epochfile epochs = {0, 0, 0};
+    int rc = present(sd, "engine", &engine, err);
+    if (rc != SEAM_OK)
+        return rc;
+    int fd = os->open(os->ctx, sd->dir, "EPOCH", SEAM_FILE_READ);
+    if (fd == -ENOENT && !engine)
+        return SEAM_OK;
+    if (fd < 0 && fd != -ENOENT && fd != -EMLINK && fd != -ELOOP && fd != -EISDIR && fd != -ENXIO)
+        return seam_fail_os(err, -fd, "cannot open %s/EPOCH", sd->path);
+    if (fd >= 0) {
+        rc = seam_epochfile_read(os, fd, sd->path, NULL, &epochs, err);
+        (void)os->close(os->ctx, fd);
+        if (rc != SEAM_OK && rc != SEAM_E_CORRUPT)
+            return rc;
+        if (rc == SEAM_OK && epochs.epoch == 0)
+            return SEAM_OK;
+    }
+    return seam_fail(err, SEAM_E_CORRUPT,
+                     "%s/STORE is missing from a store that was in use: restore it from a copy",
+                     sd->path);
 }
 
 /* What is there, and whether that can become or be the store that was asked for. Changes nothing.
@@ -195,7 +223,7 @@ static int judge(struct seam_storedir *sd, bool locked, struct seam_err *err)
         return SEAM_OK;
     }
     sd->alien[0] = 0;
-    sd->has_leftovers = false;
+    sd->has_leftovers = sd->has_lock = false;
     rc = sd->os->list(sd->os->ctx, sd->dir, note_name, sd);
     if (rc < 0)
         return seam_fail_os(err, -rc, "cannot list the directory %s", sd->path);
@@ -207,8 +235,11 @@ static int judge(struct seam_storedir *sd, bool locked, struct seam_err *err)
                          "name another directory",
                          sd->path, seam_key_text(alien, text, sizeof text));
     }
-    if (creates(sd) || (sd->has_leftovers && !locked))
+    if (creates(sd) || (sd->has_lock && !locked))
         return SEAM_OK;
+    rc = check_never_used(sd, err);
+    if (rc != SEAM_OK)
+        return rc;
     if (sd->has_leftovers)
         return seam_fail(err, SEAM_E_NO_STORE,
                          "%s holds no store, its creation was interrupted: "
@@ -331,31 +362,6 @@ static int unlink_half_made(const struct seam_storedir *sd, const char *name)
 {
     int rc = sd->os->unlink(sd->os->ctx, sd->dir, name);
     return rc == -ENOENT ? 0 : rc;
-}
-
-/* STORE is gone. Was it ever there? See the top. */
-static int check_never_used(const struct seam_storedir *sd, struct seam_err *err)
-{
-    const struct seam_platform *os = sd->os;
-    bool engine = false;
-    struct seam_epochfile epochs = {0, 0, 0};
-    int rc = present(sd, "engine", &engine, err);
-    if (rc != SEAM_OK)
-        return rc;
-    int fd = os->open(os->ctx, sd->dir, "EPOCH", SEAM_FILE_READ);
-    if (fd == -ENOENT && !engine)
-        return SEAM_OK;
-    if (fd >= 0) {
-        rc = seam_epochfile_read(os, fd, sd->path, NULL, &epochs, err);
-        (void)os->close(os->ctx, fd);
-        if (rc != SEAM_OK && rc != SEAM_E_CORRUPT)
-            return rc;
-        if (rc == SEAM_OK && epochs.epoch == 0)
-            return SEAM_OK;
-    }
-    return seam_fail(err, SEAM_E_CORRUPT,
-                     "%s/STORE is missing from a store that was in use: restore it from a copy",
-                     sd->path);
 }
 
 /* EPOCH goes last, and only when engine/ is gone for good: without it, engine/ would look used. */

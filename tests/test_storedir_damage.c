@@ -42,13 +42,13 @@ static void lost_store_file(void **state)
     (void)state;
     sd_make_store();
     sd_remove_in("STORE");
-    sd_refused(SEAM_OPEN_CREATE, SEAM_E_CORRUPT, "STORE is missing");
-    sd_refused(SEAM_OPEN_NEW, SEAM_E_CORRUPT, "STORE is missing");
-    sd_refused(SEAM_OPEN_EXISTING, SEAM_E_NO_STORE, "interrupted");
+    sd_refused_by_all(SEAM_E_CORRUPT, "STORE is missing");
     sd_remove_in("EPOCH");
-    sd_refused(SEAM_OPEN_CREATE, SEAM_E_CORRUPT, "STORE is missing");
+    sd_refused_by_all(SEAM_E_CORRUPT, "STORE is missing");
     files_write(sd_dir, "EPOCH", "short", 5);
-    sd_refused(SEAM_OPEN_CREATE, SEAM_E_CORRUPT, "STORE is missing");
+    sd_refused_by_all(SEAM_E_CORRUPT, "STORE is missing");
+    sd_remove_in("LOCK");
+    sd_refused_by_all(SEAM_E_CORRUPT, "STORE is missing");
 }
 
 static void lost_lock_file(void **state)
