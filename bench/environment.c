@@ -15,7 +15,10 @@ enum { LINE = 1024 };
 
 void seam_environment_copy(char *ret, size_t cap, const char *text)
 {
-    snprintf(ret, cap, "%s", text);
+    size_t len = strnlen(text, cap - 1);
+
+    memcpy(ret, text, len);
+    ret[len] = '\0';
 }
 
 void seam_environment_line(const char *path, char *ret, size_t cap)

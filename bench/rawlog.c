@@ -24,7 +24,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-enum { FILL_LEAST = 3, FILL_US = 80, ZERO_CHUNK = 1 << 20, FEW = 64 };
+enum { FILL_LEAST = 3, FILL_US = 80, ZERO_CHUNK = 1 << 20, FEW = 64, HUGE_PAGE = 2 << 20 };
 
 struct member {
     struct member *next;
@@ -45,7 +45,7 @@ struct seam_rawlog {
     struct rawlog_head head;
     uint64_t direct_max;
     uint32_t fill_us;
-    unsigned char *stage;       /* aligned, direct_max and a block long */
+    unsigned char *stage;       /* aligned, direct_max and a block long at least */
     struct iovec *parts;        /* the leader's, grown as needed */
     size_t parts_cap;
 
@@ -520,11 +520,12 @@ static int set_options(struct seam_rawlog *log, struct seam_rawlog_options *o,
     if (o->io == SEAM_RAWLOG_DIRECT || log->direct_max > o->region / 4)
         log->direct_max = o->region / 4;
     log->fill_us = o->no_fill_wait ? 0 : o->fill_wait_us != 0 ? o->fill_wait_us : FILL_US;
-    len = log->direct_max + RAWLOG_LARGE;
-    if (len < ZERO_CHUNK)
-        len = ZERO_CHUNK;
-    if (posix_memalign(&stage, RAWLOG_LARGE, (size_t)len) != 0)
+    /* A huge page, if it may be had: a direct write of single pages goes to the device in as many
+     * pieces, which costs 15 us at 64 KiB in a virtual machine. */
+    len = rawlog_round(log->direct_max + RAWLOG_LARGE, HUGE_PAGE);
+    if (posix_memalign(&stage, HUGE_PAGE, (size_t)len) != 0)
         return seam_fail(err, SEAM_E_NOMEM, "rawlog: no memory for its buffer");
+    (void)madvise(stage, (size_t)len, MADV_HUGEPAGE);
     memset(stage, 0, (size_t)len);
     log->stage = stage;
     return SEAM_OK;
