@@ -9,6 +9,7 @@
 
 #include <seam/seam.h>
 
+struct seam_platform;
 struct seam_rawlog;
 
 enum seam_rawlog_io {
@@ -24,6 +25,7 @@ struct seam_rawlog_options {
     uint32_t fill_wait_us; /* longest wait for as many as the last group had; 0: 80. Only when three
                               or more writers were seen */
     bool no_fill_wait;
+    const struct seam_platform *platform; /* NULL: the system's */
 };
 
 struct seam_rawlog_stats {

@@ -542,7 +542,7 @@ int seam_rawlog_open(const char *dir, const struct seam_rawlog_options *options,
         return seam_fail(err, SEAM_E_NOMEM, "rawlog: no memory");
     if (options != NULL)
         o = *options;
-    log->os = seam_platform_system();
+    log->os = o.platform != NULL ? o.platform : seam_platform_system();
     log->buffered_fd = log->direct_fd = -1;
     log->last = &log->first;
     log->batch = 1;

@@ -1,5 +1,7 @@
 /* flushcount_engine.c - durable commits of one engine, from two threads: ENGINE STORE.
- * Prints "acks n"; exits 1 with a line when a call fails. */
+ * Prints "acks n flushes m", the latter as its own page of the flush counter says; exits 1 with a line when a call fails. */
+#include "flushcount.h"
+
 #include <seam/seam.h>
 
 #include <pthread.h>
@@ -44,6 +46,7 @@ static void *commits(void *arg)
 
 int main(int argc, char **argv)
 {
+    struct seam_flushcount counts;
     struct seam_options options;
     struct job jobs[THREADS];
     pthread_t threads[THREADS];
@@ -64,6 +67,10 @@ int main(int argc, char **argv)
     for (int i = 0; i < THREADS; i++)
         pthread_join(threads[i], NULL);
     check(seam_close(db, &err), &err);
-    printf("acks %d\n", THREADS * TURNS);
+    memset(&counts, 0, sizeof counts);
+    if (seam_flushcount_self() != NULL)
+        seam_flushcount_read(seam_flushcount_self(), &counts);
+    printf("acks %d flushes %llu\n", THREADS * TURNS,
+           (unsigned long long)seam_flushcount_flushes(&counts));
     return 0;
 }

@@ -155,6 +155,11 @@ static void directories(const struct places *p)
     MUST(fd >= 0 && write(fd, "22", 2) == 2);
     DID(t, write, 2);
     close(fd);
+    snprintf(path, sizeof path, "%s/temporary-XXXXXX", p->store);
+    fd = mkostemp(path, O_DSYNC | O_CLOEXEC);
+    MUST(fd >= 0 && write(fd, "4444", 4) == 4);
+    DID(t, sync_write, 4);
+    close(fd);
     snprintf(path, sizeof path, "%s-beside", p->store); /* a name that only begins the same */
     fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     MUST(fd >= 0 && write(fd, "333", 3) == 3 && fsync(fd) == 0);

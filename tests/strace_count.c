@@ -126,7 +126,8 @@ static bool has_arg(const struct call *call, const char *word)
 
 static void count_kind(struct reading *r, const struct call *call, int cls, size_t fd)
 {
-    if (call->n <= fd || !in_store(r, call->args[fd]) || left_out(r, call->args[fd]))
+    if (call->n <= fd || !in_store(r, call->args[fd]) ||
+        (cls == SEAM_FLUSHCOUNT_write && left_out(r, call->args[fd])))
         return;
     if (call->result < 0) {
         r->counts->failed++;

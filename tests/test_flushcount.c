@@ -123,6 +123,7 @@ static void test_own_count(void **state)
     const struct site *site = *state;
     struct seam_flushcount counter, own;
     char text[8192];
+    unsigned long long flushes;
     int acks;
 
     count_run(site, NULL, &counter, text, sizeof text);
@@ -132,7 +133,8 @@ static void test_own_count(void **state)
         assert_int_equal(counter.failed, own.failed);
         return;
     }
-    assert_int_equal(sscanf(text, "acks %d", &acks), 1);
+    assert_int_equal(sscanf(text, "acks %d flushes %llu", &acks, &flushes), 2);
+    assert_int_equal(flushes, seam_flushcount_flushes(&counter)); /* its own page is this page */
     print_message("%d acks, %llu flushes\n", acks,
                   (unsigned long long)seam_flushcount_flushes(&counter));
     assert_true(seam_flushcount_flushes(&counter) > 0);

@@ -4,6 +4,9 @@
  * Messages prove themselves: thread, counter and a filler that both determine. */
 #include "rails.h"
 
+#include <seam/platform.h>
+
+#include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <setjmp.h>
@@ -315,6 +318,96 @@ static void test_damage(void **state)
     remove_dir(dir);
 }
 
+/* ---- failing devices ----------------------------------------------------------------------- */
+
+struct failing {
+    const struct seam_platform *below;
+    _Atomic int calls_left; /* writes and flushes until one fails; then all of them do */
+};
+
+static bool fails(struct failing *f)
+{
+    return atomic_fetch_sub(&f->calls_left, 1) <= 0;
+}
+
+static ssize_t failing_pwritev(void *ctx, int fd, const struct iovec *parts, int n,
+                               uint64_t offset)
+{
+    struct failing *f = ctx;
+
+    return fails(f) ? -EIO : f->below->pwritev(f->below->ctx, fd, parts, n, offset);
+}
+
+static int failing_sync(void *ctx, int fd)
+{
+    struct failing *f = ctx;
+
+    return fails(f) ? -EIO : f->below->sync(f->below->ctx, fd);
+}
+
+/* A write or a flush fails: that append is unknown, no later one is tried, and what was acked
+ * before is there after a reopen, with at most the unknown one behind it. */
+static void fail_at(int calls, enum seam_rawlog_io io)
+{
+    struct failing failing = {seam_platform_system(), 1000000};
+    struct seam_platform platform = *seam_platform_system(); /* whose ctx is not used */
+    struct seam_rawlog_options options = {.io = io, .region = MIB, .platform = &platform};
+    struct found found = {0};
+    struct seam_rawlog *log;
+    struct seam_slice message;
+    struct seam_err err;
+    unsigned char bytes[LONGEST];
+    uint32_t counter = 1;
+    uint64_t acked = 0, seq = 0;
+    char dir[256];
+    int rc;
+
+    platform.ctx = &failing;
+    platform.pwritev = failing_pwritev;
+    platform.sync = failing_sync;
+    make_dir(dir, sizeof dir, ".");
+    rc = seam_rawlog_open(dir, &options, &log, &err);
+    if (rc == SEAM_E_UNSUPPORTED) {
+        remove_dir(dir);
+        return;
+    }
+    assert_int_equal(rc, SEAM_OK);
+    failing.calls_left = calls;
+    for (;;) {
+        make_message(bytes, 0, counter);
+        message = seam_bytes(bytes, length_of(0, counter));
+        rc = seam_rawlog_append(log, &message, 1, &seq, NULL, &err);
+        if (rc != SEAM_OK)
+            break;
+        acked = seq;
+        counter++;
+    }
+    assert_int_equal(rc, SEAM_E_UNKNOWN);
+    assert_int_equal(err.code, SEAM_E_UNKNOWN);
+    assert_int_equal(err.os_errno, EIO);
+    failing.calls_left = 1000000;
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(seam_rawlog_append(log, &message, 1, &seq, NULL, &err), SEAM_E_POISONED);
+    seam_rawlog_close(log);
+    scan(dir, &found);
+    assert_true(found.last == acked || found.last == acked + 1);
+    log = open_log(dir, io);
+    counter = (uint32_t)found.last + 1;
+    assert_int_equal(append(log, &counter, 1), found.last + 1);
+    seam_rawlog_close(log);
+    free(found.mark);
+    remove_dir(dir);
+}
+
+static void test_failing_device(void **state)
+{
+    (void)state;
+    for (int calls = 0; calls < 6; calls++) {
+        fail_at(calls, SEAM_RAWLOG_BUFFERED);
+        fail_at(calls, SEAM_RAWLOG_DIRECT);
+    }
+}
+
 /* ---- many threads, kills ------------------------------------------------------------------ */
 
 struct shared { /* with the child */
@@ -463,6 +556,7 @@ int main(void)
         cmocka_unit_test(test_refused),
         cmocka_unit_test(test_torn_tail_stays_gone),
         cmocka_unit_test(test_damage),
+        cmocka_unit_test(test_failing_device),
         cmocka_unit_test(test_threads),
         cmocka_unit_test(test_kill),
     };

@@ -10,7 +10,7 @@ target_link_libraries(flushcount_raw PRIVATE Threads::Threads)
 
 # Durable commits of an engine. A sanitizer's runtime wants to be loaded first: left out there.
 add_executable(flushcount_engine flushcount_engine.c)
-target_link_libraries(flushcount_engine PRIVATE seam_static)
+target_link_libraries(flushcount_engine PRIVATE seam_static seam_flushcount_reader)
 
 set(runs raw=raw)
 if(NOT SEAM_SANITIZE)

@@ -10,6 +10,7 @@
 #include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/sendfile.h>
 #include <sys/uio.h>
@@ -114,10 +115,39 @@ EXPORT int creat64(const char *path, mode_t mode)
     return opened(NEXT(creat64)(path, mode), 0);
 }
 
+EXPORT int mkstemp(char *path)
+{
+    return opened(NEXT(mkstemp)(path), 0);
+}
+
+EXPORT int mkstemp64(char *path)
+{
+    return opened(NEXT(mkstemp64)(path), 0);
+}
+
+EXPORT int mkostemp(char *path, int flags)
+{
+    return opened(NEXT(mkostemp)(path, flags), flags);
+}
+
+EXPORT int mkostemp64(char *path, int flags)
+{
+    return opened(NEXT(mkostemp64)(path, flags), flags);
+}
+
 static FILE *stream(FILE *file)
 {
     if (file != NULL)
-        seam_flushcount_stream(fileno(file));
+        seam_flushcount_stream(fileno(file), false);
+    return file;
+}
+
+EXPORT FILE *fdopen(int fd, const char *mode)
+{
+    FILE *file = NEXT(fdopen)(fd, mode);
+
+    if (file != NULL)
+        seam_flushcount_stream(fd, true);
     return file;
 }
 

@@ -47,7 +47,7 @@ enum seam_flushcount_class {
 };
 
 /* The rest of what is counted.
- * stdio: streams opened by fopen on the store's files: what they write is not seen.
+ * stdio: streams made on the store's files: what they write is not seen.
  * unseen: calls the counter knows it cannot attribute (its descriptor or mapping table is full):
  * not 0 means that the figures are not complete. processes: how many attached to this page; 0 means
  * that nothing was counted at all. */

@@ -124,9 +124,9 @@ bool seam_flushcount_opened(int fd, int flags)
     return mark != 0;
 }
 
-void seam_flushcount_stream(int fd)
+void seam_flushcount_stream(int fd, bool given)
 {
-    if (seam_flushcount_opened(fd, 0))
+    if (given ? (flags_of(fd) & FD_STORE) != 0 : seam_flushcount_opened(fd, 0))
         counters->stdio++;
 }
 

@@ -19,7 +19,8 @@
     X(open, NONE) X(open64, NONE) X(openat, NONE) X(openat64, NONE) X(creat, NONE)            \
     X(creat64, NONE) X(__open_2, NONE) X(__open64_2, NONE) X(__openat_2, NONE)                \
     X(__openat64_2, NONE) X(fopen, NONE) X(fopen64, NONE) X(freopen, NONE)                    \
-    X(freopen64, NONE) X(fclose, NONE) X(close, NONE) X(close_range, NONE)                    \
+    X(freopen64, NONE) X(fdopen, NONE) X(mkstemp, NONE) X(mkstemp64, NONE)                    \
+    X(mkostemp, NONE) X(mkostemp64, NONE) X(fclose, NONE) X(close, NONE) X(close_range, NONE)                    \
     X(closefrom, NONE) X(closedir, NONE) X(dup, NONE) X(dup2, NONE) X(dup3, NONE)             \
     X(fcntl, NONE) X(fcntl64, NONE) X(mmap, NONE) X(mmap64, NONE) X(munmap, NONE)             \
     X(mremap, NONE) X(write, SEAM_FLUSHCOUNT_write) X(writev, SEAM_FLUSHCOUNT_write)          \
@@ -48,8 +49,8 @@ void *seam_flushcount_next(enum call call);
 /* fd is a new descriptor, or none (negative); whatever its number meant before is over. True: it is
  * of the store. */
 bool seam_flushcount_opened(int fd, int flags);
-/* A stream was opened by name on fd. */
-void seam_flushcount_stream(int fd);
+/* A stream was made on fd, which it opened itself or (given) was there before. */
+void seam_flushcount_stream(int fd, bool given);
 void seam_flushcount_duplicated(int from, int fd);
 /* Called before the number is free to be given to another thread. */
 void seam_flushcount_closing(int fd);
