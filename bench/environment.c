@@ -194,8 +194,8 @@ static bool is_one_of(const char *name, const char *const *list)
 static void read_reasons(struct seam_environment *env)
 {
     static const char *const volatile_fs[] = {"tmpfs", "ramfs", NULL};
-    static const char *const network_fs[] = {"nfs", "nfs4", "cifs", "smb2", "9p", "ceph", "virtiofs",
-                                             "afs", "lustre", "gfs2", "ocfs2", "gpfs", NULL};
+    static const char *const network_fs[] = {"nfs", "nfs4", "cifs", "smb2", "9p", "ceph",
+                                             "virtiofs", "afs", "lustre", "gfs2", "ocfs2", "gpfs", NULL};
 
     if (is_one_of(env->filesystem, volatile_fs))
         add_reason(env->not_durable, "the file system lives in memory: a flush does nothing");
@@ -207,7 +207,7 @@ static void read_reasons(struct seam_environment *env)
         add_reason(env->not_durable, "a FUSE file system: what a flush does is up to its server");
     if (strncmp(env->device, "zram", 4) == 0 || strncmp(env->device, "ram", 3) == 0)
         add_reason(env->not_durable, "the block device lives in memory");
-    if (has_word(env->mount_options, "nobarrier") || strstr(env->mount_options, "nobarrier") != NULL ||
+    if (strstr(env->mount_options, "nobarrier") != NULL ||
         strstr(env->mount_options, "barrier=0") != NULL)
         add_reason(env->not_durable, "mounted without barriers: flushes do not reach the device");
     if (env->virtual_machine == 1)

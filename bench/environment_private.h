@@ -1,4 +1,4 @@
-/* environment_private.h - shared by environment.c and device.c: small text files of the kernel's. */
+/* environment_private.h - shared by environment.c and device.c: small files of the kernel's. */
 #ifndef SEAM_BENCH_ENVIRONMENT_PRIVATE_H
 #define SEAM_BENCH_ENVIRONMENT_PRIVATE_H
 

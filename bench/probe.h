@@ -26,7 +26,7 @@ struct seam_probe_cell {
     enum seam_probe_how how;
     enum seam_probe_file file;
     uint32_t size;   /* bytes of one write */
-    uint64_t n;      /* calls measured; 0: not supported here (no O_DIRECT, or size below a block) */
+    uint64_t n;      /* calls measured; 0: not supported here (no O_DIRECT, size below a block) */
     double mean_us, p50_us, p90_us, p99_us, max_us; /* -1 where n is 0; p99 -1 below n = 1000,
                                                        p90 -1 below n = 100 (10 samples beyond) */
 };

@@ -46,7 +46,8 @@ int seam_rawlog_open(const char *dir, const struct seam_rawlog_options *options,
 /* Appends n messages as one unit and returns when they are durable. Any number of threads. n >= 1,
  * all the bytes together at most a quarter of the region. SEAM_OK, E_INVALID, E_TOO_LARGE,
  * E_UNKNOWN (a write or flush failed), then E_POISONED. ret_seq: NULL, or gets the number of the
- * first message (from 1, without holes). ret_group: NULL, or gets how many appends shared the flush. */
+ * first message (from 1, without holes). ret_group: NULL, or gets how many appends shared the
+ * flush. */
 int seam_rawlog_append(struct seam_rawlog *log, const struct seam_slice *messages, size_t n,
                        uint64_t *ret_seq, uint32_t *ret_group, struct seam_err *err);
 

@@ -388,16 +388,17 @@ static int make_file(struct seam_rawlog *log, int root, uint64_t region)
 {
     const struct seam_platform *os = log->os;
     struct iovec part;
-    uint64_t at;
+    uint64_t at, len;
     int rc = os->truncate(os->ctx, log->buffered_fd, 0);
 
     memset(log->stage, 0, ZERO_CHUNK);
-    for (at = 0; rc >= 0 && at < RAWLOG_HEAD + region; at += part.iov_len) {
+    for (at = 0; rc >= 0 && at < RAWLOG_HEAD + region; at += len) {
+        len = RAWLOG_HEAD + region - at;
+        if (len > ZERO_CHUNK)
+            len = ZERO_CHUNK;
         part.iov_base = log->stage;
-        part.iov_len = RAWLOG_HEAD + region - at < ZERO_CHUNK ? RAWLOG_HEAD + region - at : ZERO_CHUNK;
-        uint64_t len = part.iov_len;
-        rc = seam_write_all(os, log->buffered_fd, &part, 1, at);
         part.iov_len = (size_t)len;
+        rc = seam_write_all(os, log->buffered_fd, &part, 1, at);
         if (rc >= 0 && (at / ZERO_CHUNK) % 16 == 15)
             rc = os->sync(os->ctx, log->buffered_fd);
     }
@@ -496,7 +497,7 @@ static int open_file(struct seam_rawlog *log, int root, const struct seam_rawlog
     if (rc < 0)
         return seam_fail_os(err, -rc, "rawlog: writing its head");
     if (options->io == SEAM_RAWLOG_DIRECT && log->direct_fd < 0)
-        return seam_fail(err, SEAM_E_UNSUPPORTED, "rawlog: this file system takes no direct writes");
+        return seam_fail(err, SEAM_E_UNSUPPORTED, "rawlog: no direct writes on this file system");
     if (options->io == SEAM_RAWLOG_DIRECT)
         log->direct_max = log->head.region / 4;
     log->stats.block = log->direct_fd >= 0 ? log->head.block : 0;

@@ -1,5 +1,6 @@
 /* flushcount_engine.c - durable commits of one engine, from two threads: ENGINE STORE.
- * Prints "acks n flushes m", the latter as its own page of the flush counter says; exits 1 with a line when a call fails. */
+ * Prints "acks n flushes m", the latter as its own page of the flush counter says; exits 1 with a
+ * line when a call fails. */
 #include "flushcount.h"
 
 #include <seam/seam.h>

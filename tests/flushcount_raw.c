@@ -109,8 +109,8 @@ static void plain(const struct places *p)
 static void flushing_descriptors(const struct places *p)
 {
     struct tally *t = p->tally;
-    int d = open_in(p->store, "dsync", O_RDWR | O_DSYNC), s = open_in(p->store, "sync", O_RDWR | O_SYNC);
-    int again;
+    int d = open_in(p->store, "dsync", O_RDWR | O_DSYNC);
+    int s = open_in(p->store, "sync", O_RDWR | O_SYNC), again;
 
     WRITES(t, d, sync_write);
     WRITES(t, s, sync_write);

@@ -174,7 +174,8 @@ static void test_untouched(void **state)
     unlink(site->page);
     assert_int_equal(mkdir(site->store, 0700), 0);
     assert_int_equal(mkdir(site->outside, 0700), 0);
-    assert_int_equal(strace_run(argv, FLUSHCOUNT_OBJECT, "", site->page, NULL, text, sizeof text), 0);
+    assert_int_equal(
+        strace_run(argv, FLUSHCOUNT_OBJECT, "", site->page, NULL, text, sizeof text), 0);
     assert_int_equal(access(site->page, F_OK), -1);
 }
 

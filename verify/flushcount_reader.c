@@ -1,6 +1,7 @@
 /* flushcount_reader.c - reads the page that the preloaded flush counter counts in.
  *
- * Relies on the page being a shared mapping of whole words, each read once. Keeps nothing itself. */
+ * Relies on the page being a shared mapping of whole words, each read once. Keeps
+ * nothing itself. */
 #include "flushcount.h"
 
 #include <dlfcn.h>
