@@ -195,7 +195,8 @@ static void read_reasons(struct seam_environment *env)
 {
     static const char *const volatile_fs[] = {"tmpfs", "ramfs", NULL};
     static const char *const network_fs[] = {"nfs", "nfs4", "cifs", "smb2", "9p", "ceph",
-                                             "virtiofs", "afs", "lustre", "gfs2", "ocfs2", "gpfs", NULL};
+                                             "virtiofs", "afs", "lustre", "gfs2", "ocfs2",
+                                             "gpfs", NULL};
 
     if (is_one_of(env->filesystem, volatile_fs))
         add_reason(env->not_durable, "the file system lives in memory: a flush does nothing");

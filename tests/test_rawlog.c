@@ -244,7 +244,7 @@ static long find_message(const char *dir, uint32_t counter, unsigned char *bytes
 static void flip(const char *dir, long at)
 {
     char path[512];
-    unsigned char byte;
+    unsigned char byte = 0;
     int fd;
 
     snprintf(path, sizeof path, "%s/rawlog", dir);

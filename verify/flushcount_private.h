@@ -19,9 +19,9 @@
     X(open, NONE) X(open64, NONE) X(openat, NONE) X(openat64, NONE) X(creat, NONE)            \
     X(creat64, NONE) X(__open_2, NONE) X(__open64_2, NONE) X(__openat_2, NONE)                \
     X(__openat64_2, NONE) X(fopen, NONE) X(fopen64, NONE) X(freopen, NONE)                    \
-    X(freopen64, NONE) X(fdopen, NONE) X(mkstemp, NONE) X(mkstemp64, NONE)                    \
-    X(mkostemp, NONE) X(mkostemp64, NONE) X(fclose, NONE) X(close, NONE)                      \
-    X(close_range, NONE) X(closefrom, NONE) X(closedir, NONE) X(dup, NONE) X(dup2, NONE) X(dup3, NONE)\
+    X(freopen64, NONE) X(fdopen, NONE) X(mkstemp, NONE) X(mkstemp64, NONE) X(mkostemp, NONE)  \
+    X(mkostemp64, NONE) X(fclose, NONE) X(close, NONE) X(close_range, NONE)                   \
+    X(closefrom, NONE) X(closedir, NONE) X(dup, NONE) X(dup2, NONE) X(dup3, NONE)             \
     X(fcntl, NONE) X(fcntl64, NONE) X(mmap, NONE) X(mmap64, NONE) X(munmap, NONE)             \
     X(mremap, NONE) X(write, SEAM_FLUSHCOUNT_write) X(writev, SEAM_FLUSHCOUNT_write)          \
     X(pwrite, SEAM_FLUSHCOUNT_write) X(pwrite64, SEAM_FLUSHCOUNT_write)                       \
