@@ -16,25 +16,25 @@
 #define SEAM_FMT_VERSION 1u
 
 enum { /* the byte after the prefix */
-    SEAM_TAG_JOURNAL = 'J',
-    SEAM_TAG_STREAM = 'C',
-    SEAM_TAG_EVENT = 'E',
-    SEAM_TAG_GROUP = 'G',
-    SEAM_TAG_PROJECTION = 'P',
-    SEAM_TAG_META = 'M',  /* these two after the projection's name */
-    SEAM_TAG_TABLE = 'T'
+       SEAM_TAG_JOURNAL = 'J',
+       SEAM_TAG_STREAM = 'C',
+       SEAM_TAG_EVENT = 'E',
+       SEAM_TAG_GROUP = 'G',
+       SEAM_TAG_PROJECTION = 'P',
+       SEAM_TAG_META = 'M', /* these two after the projection's name */
+       SEAM_TAG_TABLE = 'T'
 };
 
 enum {
-    SEAM_FMT_EVENT_KEY = 13,     /* without the prefix */
+    SEAM_FMT_EVENT_KEY = 13, /* without the prefix */
     SEAM_FMT_GROUP_KEY = 9,
     SEAM_FMT_ENVELOPE = 44,
-    SEAM_FMT_GROUP_HEAD = 52,    /* then entries, then a CRC */
+    SEAM_FMT_GROUP_HEAD = 52, /* then entries, then a CRC */
     SEAM_FMT_GROUP_ENTRY = 16,
     SEAM_FMT_GROUP_MIN = SEAM_FMT_GROUP_HEAD + 4,
     SEAM_FMT_JOURNAL = 48,
     SEAM_FMT_STREAM = 24,
-    SEAM_FMT_META_HEAD = 56,     /* then the stream's name, then a CRC */
+    SEAM_FMT_META_HEAD = 56, /* then the stream's name, then a CRC */
     SEAM_FMT_META_MAX = SEAM_FMT_META_HEAD + SEAM_STREAM_NAME_MAX + 4,
     SEAM_FMT_KEY_MAX = SEAM_JOURNAL_PREFIX_MAX + 1 + SEAM_STREAM_NAME_MAX, /* the longest of ours */
     SEAM_FMT_TABLE_MAX = SEAM_JOURNAL_PREFIX_MAX + 2 + SEAM_PROJECTION_NAME_MAX + 5

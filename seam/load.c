@@ -75,8 +75,8 @@ static int load_stream(struct seam_journal *j, struct seam_slice key, struct sea
                        struct seam_err *err)
 {
     struct seam_fmt_stream in;
-    struct seam_slice name = seam_bytes((const uint8_t *)key.ptr + j->prefix.len + 1,
-                                        key.len - j->prefix.len - 1);
+    struct seam_slice name =
+        seam_bytes((const uint8_t *)key.ptr + j->prefix.len + 1, key.len - j->prefix.len - 1);
     if (name.len == 0 || name.len > SEAM_STREAM_NAME_MAX)
         return seam_fail(err, SEAM_E_CORRUPT, "the catalogue has a name of %zu bytes", name.len);
     int rc = seam_fmt_stream_read(name, value, &in, err);
@@ -116,8 +116,8 @@ static int load_streams(struct seam_journal *j, struct seam_err *err)
     struct seam_slice none = {NULL, 0}, key, value;
     seam_fmt_begin(&lower, j->prefix, SEAM_TAG_STREAM);
     seam_fmt_begin(&upper, j->prefix, SEAM_TAG_STREAM + 1);
-    int rc = seam_cursor_open(j->db, NULL, seam_fmt_slice(&lower), seam_fmt_slice(&upper), &cursor,
-                              err);
+    int rc =
+        seam_cursor_open(j->db, NULL, seam_fmt_slice(&lower), seam_fmt_slice(&upper), &cursor, err);
     if (rc != SEAM_OK)
         return rc;
     while ((rc = seam_cursor_move(cursor, SEAM_NEXT, none, &key, err)) == SEAM_OK) {
@@ -183,8 +183,8 @@ static int load_end(struct seam_journal *j, struct seam_jstream *s, struct seam_
 static int disagree(const struct seam_jstream *s, uint64_t group, struct seam_err *err)
 {
     return seam_fail(err, SEAM_E_CORRUPT,
-                     "stream %u, sequence %llu: not the end that group record %llu names",
-                     s->id, (unsigned long long)s->last, (unsigned long long)group);
+                     "stream %u, sequence %llu: not the end that group record %llu names", s->id,
+                     (unsigned long long)s->last, (unsigned long long)group);
 }
 
 /* Every stream of the newest group must end where its record says. */

@@ -94,8 +94,8 @@ static int check_fits(const struct seam_projection *p, const struct seam_entry *
     seam_classify(&p->limits, p->emit.ops + 1, n, NULL, &fit);
     if (fit.verdict == SEAM_FITS)
         return SEAM_OK;
-    size_t op = fit.verdict == SEAM_NEVER && fit.op < n ? (size_t)(list[fit.op] - entries)
-                                                        : SEAM_NO_OP;
+    size_t op =
+        fit.verdict == SEAM_NEVER && fit.op < n ? (size_t)(list[fit.op] - entries) : SEAM_NO_OP;
     return seam_fail_limit(err, SEAM_E_TOO_LARGE, fit.limit, fit.max, fit.got, op);
 }
 

@@ -49,7 +49,7 @@ void store_attach(struct store *s, const char *engine, const char *dir)
 int spawn_child(const char *const *args, int *ret_out)
 {
     int ends[2];
-    char *argv[8] = {(char *)(uintptr_t)"child"};
+    char *argv[8] = {(char *)(uintptr_t) "child"};
     for (int i = 0; i < 7 && args[i] != NULL; i++)
         argv[i + 1] = (char *)(uintptr_t)args[i];
     assert_int_equal(pipe(ends), 0);
@@ -159,4 +159,61 @@ void raw_delete(struct seam_db *db, struct raw_key key)
     struct seam_err err;
     struct seam_op op = {SEAM_DELETE, seam_bytes(key.bytes, key.len), {NULL, 0}, {NULL, 0}};
     ok(seam_write(db, &op, 1, SEAM_ACK_NONE, NULL, &err), err);
+}
+
+void journal_open(struct store *s, struct seam_journal **ret)
+{
+    struct seam_err err;
+    ok(seam_journal_open(s->db, NULL, ret, &err), err);
+}
+
+void journal_close(struct seam_journal *j)
+{
+    struct seam_err err;
+    ok(seam_journal_close(j, &err), err);
+}
+
+uint32_t journal_stream(struct seam_journal *j, const char *name)
+{
+    struct seam_err err;
+    uint32_t id = 0;
+    ok(seam_journal_stream(j, text(name), true, &id, &err), err);
+    return id;
+}
+
+struct seam_append journal_append(struct seam_journal *j, uint32_t stream, const char *data)
+{
+    struct seam_err err;
+    struct seam_append ret;
+    struct seam_slice event = text(data);
+    ok(seam_journal_append(j, stream, &event, 1, SEAM_ACK_NONE, &ret, &err), err);
+    return ret;
+}
+
+uint64_t journal_last(struct seam_journal *j, uint32_t stream)
+{
+    struct seam_err err;
+    struct seam_stream_info info;
+    ok(seam_journal_info(j, stream, &info, &err), err);
+    return info.last;
+}
+
+/* Reads all from `from`; returns how many, or the code if negative. */
+long journal_read_all(struct seam_journal *j, uint32_t stream, uint64_t from, struct seam_err *err)
+{
+    struct seam_journal_reader *r;
+    struct seam_event event;
+    long n = 0;
+    int rc = seam_journal_reader_open(j, stream, from, NULL, &r, err);
+    if (rc != SEAM_OK)
+        return rc;
+    uint64_t time_ns = 0;
+    while ((rc = seam_journal_reader_next(r, &event, err)) == SEAM_OK) {
+        assert_int_equal(event.sequence, from + (uint64_t)n);
+        assert_true(event.time_ns >= time_ns);
+        time_ns = event.time_ns;
+        n++;
+    }
+    seam_journal_reader_close(r);
+    return rc == SEAM_NOTFOUND ? n : rc;
 }

@@ -28,12 +28,12 @@ struct store {
 };
 
 /* Prints the error of a failed call before it fails the test. */
-#define ok(call, err)                                                                             \
-    do {                                                                                          \
-        int ok_rc = (call);                                                                       \
-        if (ok_rc != SEAM_OK)                                                                     \
-            print_message("%s: %s\n", seam_code_name(ok_rc), (err).text);                         \
-        assert_int_equal(ok_rc, SEAM_OK);                                                         \
+#define ok(call, err)                                                                              \
+    do {                                                                                           \
+        int ok_rc = (call);                                                                        \
+        if (ok_rc != SEAM_OK)                                                                      \
+            print_message("%s: %s\n", seam_code_name(ok_rc), (err).text);                          \
+        assert_int_equal(ok_rc, SEAM_OK);                                                          \
     } while (0)
 
 /* "" or "limit:ops=40+" before the engine's name. */
@@ -69,5 +69,14 @@ struct raw_key raw_group(uint64_t number);
 size_t raw_get(struct seam_db *db, struct raw_key key, uint8_t *buf, size_t cap);
 void raw_put(struct seam_db *db, struct raw_key key, const void *bytes, size_t len);
 void raw_delete(struct seam_db *db, struct raw_key key);
+
+/* Journals of these tests; each call must succeed. */
+void journal_open(struct store *s, struct seam_journal **ret);
+void journal_close(struct seam_journal *j);
+uint32_t journal_stream(struct seam_journal *j, const char *name);
+struct seam_append journal_append(struct seam_journal *j, uint32_t stream, const char *data);
+uint64_t journal_last(struct seam_journal *j, uint32_t stream);
+/* Reads all from `from`; returns how many, or the code if negative. */
+long journal_read_all(struct seam_journal *j, uint32_t stream, uint64_t from, struct seam_err *err);
 
 #endif

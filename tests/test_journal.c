@@ -1,73 +1,13 @@
-/* test_journal.c - the journal on one engine: order, chain, refusals, reopening, damage.
+/* test_journal.c - the journal on one engine: order, chain, refusals, reopening.
  *
- * argv[1] names the engine. The same tests hold for each. */
+ * argv[1] names the engine. The same tests hold for each. Damage: test_journal_damage.c. */
 #include "seam_support.h"
 
 #include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 static const char *engine;
-
-static void open_journal(struct store *s, struct seam_journal **ret)
-{
-    struct seam_err err;
-    ok(seam_journal_open(s->db, NULL, ret, &err), err);
-}
-
-static void close_journal(struct seam_journal *j)
-{
-    struct seam_err err;
-    ok(seam_journal_close(j, &err), err);
-}
-
-static uint32_t stream_of(struct seam_journal *j, const char *name)
-{
-    struct seam_err err;
-    uint32_t id = 0;
-    ok(seam_journal_stream(j, text(name), true, &id, &err), err);
-    return id;
-}
-
-static struct seam_append append(struct seam_journal *j, uint32_t stream, const char *data)
-{
-    struct seam_err err;
-    struct seam_append ret;
-    struct seam_slice event = text(data);
-    ok(seam_journal_append(j, stream, &event, 1, SEAM_ACK_NONE, &ret, &err), err);
-    return ret;
-}
-
-static uint64_t last_of(struct seam_journal *j, uint32_t stream)
-{
-    struct seam_err err;
-    struct seam_stream_info info;
-    ok(seam_journal_info(j, stream, &info, &err), err);
-    return info.last;
-}
-
-/* Reads all from `from`; returns how many, or the code if negative. */
-static long read_all(struct seam_journal *j, uint32_t stream, uint64_t from, struct seam_err *err)
-{
-    struct seam_journal_reader *r;
-    struct seam_event event;
-    long n = 0;
-    int rc = seam_journal_reader_open(j, stream, from, NULL, &r, err);
-    if (rc != SEAM_OK)
-        return rc;
-    uint64_t time_ns = 0;
-    while ((rc = seam_journal_reader_next(r, &event, err)) == SEAM_OK) {
-        assert_int_equal(event.sequence, from + (uint64_t)n);
-        assert_true(event.time_ns >= time_ns);
-        time_ns = event.time_ns;
-        n++;
-    }
-    seam_journal_reader_close(r);
-    return rc == SEAM_NOTFOUND ? n : rc;
-}
 
 static void streams(void **state)
 {
@@ -78,12 +18,12 @@ static void streams(void **state)
     uint32_t id = 7;
     char name[SEAM_STREAM_NAME_MAX + 1];
     store_open(&s, "", engine, NULL);
-    open_journal(&s, &j);
+    journal_open(&s, &j);
     assert_int_equal(seam_journal_stream(j, text("a"), false, &id, &err), SEAM_NOTFOUND);
     assert_int_equal(id, 7);
-    assert_int_equal(stream_of(j, "b"), 1);
-    assert_int_equal(stream_of(j, "a"), 2);
-    assert_int_equal(stream_of(j, "b"), 1);
+    assert_int_equal(journal_stream(j, "b"), 1);
+    assert_int_equal(journal_stream(j, "a"), 2);
+    assert_int_equal(journal_stream(j, "b"), 1);
     memset(name, 'x', sizeof(name));
     assert_int_equal(seam_journal_stream(j, seam_bytes(name, sizeof(name)), true, &id, &err),
                      SEAM_E_INVALID);
@@ -100,14 +40,14 @@ static void streams(void **state)
     assert_int_equal(info.name.len, 1);
     uint8_t uuid[16];
     memcpy(uuid, seam_journal_uuid(j), 16);
-    close_journal(j);
+    journal_close(j);
     store_reopen(&s);
-    open_journal(&s, &j);
+    journal_open(&s, &j);
     assert_memory_equal(uuid, seam_journal_uuid(j), 16);
     assert_int_equal(seam_journal_stream_count(j), 3);
     ok(seam_journal_stream(j, text("a"), false, &id, &err), err);
     assert_int_equal(id, 2);
-    close_journal(j);
+    journal_close(j);
     store_close(&s);
 }
 
@@ -119,8 +59,8 @@ static void append_and_read(void **state)
     struct seam_journal *j;
     struct seam_err err;
     store_open(&s, "", engine, NULL);
-    open_journal(&s, &j);
-    uint32_t id = stream_of(j, "orders");
+    journal_open(&s, &j);
+    uint32_t id = journal_stream(j, "orders");
     uint8_t *big = malloc(BIG);
     assert_non_null(big);
     memset(big, 0x5a, BIG);
@@ -143,24 +83,24 @@ static void append_and_read(void **state)
     }
     assert_int_equal(seam_journal_reader_next(r, &event, &err), SEAM_NOTFOUND);
     /* It follows the head. */
-    append(j, id, "four");
+    journal_append(j, id, "four");
     ok(seam_journal_reader_next(r, &event, &err), err);
     assert_int_equal(event.sequence, 4);
     assert_int_equal(seam_journal_close(j, &err), SEAM_E_BUSY);
     seam_journal_reader_close(r);
     /* From the middle, from the end, from beyond. */
-    assert_int_equal(read_all(j, id, 3, &err), 2);
-    assert_int_equal(read_all(j, id, 5, &err), 0);
+    assert_int_equal(journal_read_all(j, id, 3, &err), 2);
+    assert_int_equal(journal_read_all(j, id, 5, &err), 0);
     ok(seam_journal_reader_open(j, id, 6, NULL, &r, &err), err);
-    append(j, id, "five");
+    journal_append(j, id, "five");
     assert_int_equal(seam_journal_reader_next(r, &event, &err), SEAM_NOTFOUND);
-    append(j, id, "six");
+    journal_append(j, id, "six");
     ok(seam_journal_reader_next(r, &event, &err), err);
     assert_int_equal(event.sequence, 6);
     seam_journal_reader_close(r);
     assert_int_equal(seam_journal_reader_open(j, 9, 0, NULL, &r, &err), SEAM_E_INVALID);
     free(big);
-    close_journal(j);
+    journal_close(j);
     store_close(&s);
 }
 
@@ -174,12 +114,12 @@ static void snapshot_reader(void **state)
     struct seam_journal_reader *r;
     struct seam_event event;
     store_open(&s, "", engine, NULL);
-    open_journal(&s, &j);
-    uint32_t id = stream_of(j, "a");
-    append(j, id, "1");
-    append(j, id, "2");
+    journal_open(&s, &j);
+    uint32_t id = journal_stream(j, "a");
+    journal_append(j, id, "1");
+    journal_append(j, id, "2");
     ok(seam_snap_open(s.db, &snap, &err), err);
-    append(j, id, "3");
+    journal_append(j, id, "3");
     ok(seam_journal_reader_open(j, id, 2, snap, &r, &err), err);
     ok(seam_journal_reader_next(r, &event, &err), err);
     assert_int_equal(event.sequence, 2);
@@ -187,7 +127,7 @@ static void snapshot_reader(void **state)
     assert_int_equal(seam_journal_reader_next(r, &event, &err), SEAM_NOTFOUND);
     seam_journal_reader_close(r);
     seam_snap_close(snap);
-    close_journal(j);
+    journal_close(j);
     store_close(&s);
 }
 
@@ -317,10 +257,10 @@ static void run_crowd(const char *wrap, unsigned rounds, uint32_t most)
     pthread_t threads[APPENDERS], readers[STREAMS];
     uint64_t total = 0;
     store_open(&s, wrap, engine, NULL);
-    open_journal(&s, &c.j);
-    c.ids[0] = stream_of(c.j, "x");
-    c.ids[1] = stream_of(c.j, "y");
-    c.ids[2] = stream_of(c.j, "z");
+    journal_open(&s, &c.j);
+    c.ids[0] = journal_stream(c.j, "x");
+    c.ids[1] = journal_stream(c.j, "y");
+    c.ids[2] = journal_stream(c.j, "z");
     for (unsigned i = 0; i < STREAMS; i++) {
         f[i] = (struct follower){&c, i, 0};
         assert_int_equal(pthread_create(&readers[i], NULL, follow, &f[i]), 0);
@@ -334,16 +274,16 @@ static void run_crowd(const char *wrap, unsigned rounds, uint32_t most)
         uint64_t appended = atomic_load(&c.events[i]);
         assert_int_equal(pthread_join(readers[i], NULL), 0);
         assert_int_equal(f[i].seen, appended);
-        assert_int_equal(last_of(c.j, c.ids[i]), appended);
+        assert_int_equal(journal_last(c.j, c.ids[i]), appended);
         total += appended;
     }
     check_groups(s.db, total, most);
-    close_journal(c.j);
+    journal_close(c.j);
     store_reopen(&s);
-    open_journal(&s, &c.j);
+    journal_open(&s, &c.j);
     for (unsigned i = 0; i < STREAMS; i++)
-        assert_int_equal(read_all(c.j, c.ids[i], 1, &err), atomic_load(&c.events[i]));
-    close_journal(c.j);
+        assert_int_equal(journal_read_all(c.j, c.ids[i], 1, &err), atomic_load(&c.events[i]));
+    journal_close(c.j);
     store_close(&s);
 }
 
@@ -372,16 +312,15 @@ static void refused(void **state)
     struct seam_limits limits;
     struct seam_slice events[64];
     store_open(&s, "limit:ops=20,bytes=8K+", engine, NULL);
-    open_journal(&s, &j);
+    journal_open(&s, &j);
     seam_db_limits(s.db, &limits);
-    uint32_t id = stream_of(j, "a");
+    uint32_t id = journal_stream(j, "a");
     for (size_t i = 0; i < 64; i++)
         events[i] = text("e");
-    assert_int_equal(append(j, id, "1").first, 1);
+    assert_int_equal(journal_append(j, id, "1").first, 1);
 
     size_t most = (size_t)limits.ops - 1;
-    assert_int_equal(seam_journal_append(j, id, events, most + 1, 0, &ret, &err),
-                     SEAM_E_TOO_LARGE);
+    assert_int_equal(seam_journal_append(j, id, events, most + 1, 0, &ret, &err), SEAM_E_TOO_LARGE);
     assert_string_equal(err.limit, "ops");
     assert_int_equal(err.max, limits.ops);
     assert_int_equal(err.got, limits.ops + 1);
@@ -410,10 +349,10 @@ static void refused(void **state)
     if (limits.best < SEAM_ACK_POWER)
         assert_int_equal(seam_journal_append(j, id, events, 1, SEAM_ACK_POWER, &ret, &err),
                          SEAM_E_UNSUPPORTED);
-    assert_int_equal(last_of(j, id), last);
-    assert_int_equal(append(j, id, "next").first, last + 1);
-    assert_int_equal(read_all(j, id, 1, &err), last + 1);
-    close_journal(j);
+    assert_int_equal(journal_last(j, id), last);
+    assert_int_equal(journal_append(j, id, "next").first, last + 1);
+    assert_int_equal(journal_read_all(j, id, 1, &err), last + 1);
+    journal_close(j);
     store_close(&s);
 }
 
@@ -428,19 +367,19 @@ static void reopened(void **state)
     struct seam_stream_info info;
     store_open(&s, "", engine, NULL);
     for (uint64_t i = 0; i < 5; i++) {
-        open_journal(&s, &j);
-        uint32_t id = stream_of(j, "a"), other = stream_of(j, i == 0 ? "b" : "c");
-        assert_int_equal(append(j, id, "x").first, 2 * i + 1);
-        append(j, other, "y");
-        assert_int_equal(append(j, id, "z").first, 2 * i + 2);
-        assert_int_equal(read_all(j, id, 1, &err), 2 * i + 2);
-        close_journal(j);
+        journal_open(&s, &j);
+        uint32_t id = journal_stream(j, "a"), other = journal_stream(j, i == 0 ? "b" : "c");
+        assert_int_equal(journal_append(j, id, "x").first, 2 * i + 1);
+        journal_append(j, other, "y");
+        assert_int_equal(journal_append(j, id, "z").first, 2 * i + 2);
+        assert_int_equal(journal_read_all(j, id, 1, &err), 2 * i + 2);
+        journal_close(j);
         store_reopen(&s);
     }
-    open_journal(&s, &j);
+    journal_open(&s, &j);
     ok(seam_journal_info(j, 1, &info, &err), err);
     assert_int_equal(info.durable, info.last);
-    append(j, 1, "not flushed");
+    journal_append(j, 1, "not flushed");
     ok(seam_journal_info(j, 1, &info, &err), err);
     if (best_ack(s.db) == SEAM_ACK_POWER) {
         assert_int_equal(info.durable, info.last - 1);
@@ -448,13 +387,13 @@ static void reopened(void **state)
         ok(seam_journal_info(j, 1, &info, &err), err);
         assert_int_equal(info.durable, info.last);
         /* A commit at POWER raises the other streams too. */
-        append(j, 1, "not flushed");
+        journal_append(j, 1, "not flushed");
         struct seam_slice event = text("flushed");
         ok(seam_journal_append(j, 2, &event, 1, SEAM_ACK_POWER, NULL, &err), err);
         ok(seam_journal_info(j, 1, &info, &err), err);
     }
     assert_int_equal(info.durable, info.last);
-    close_journal(j);
+    journal_close(j);
     store_close(&s);
 }
 
@@ -468,17 +407,17 @@ static void prefixes(void **state)
     store_open(&s, "", engine, NULL);
     ok(seam_journal_open(s.db, &first, &a, &err), err);
     ok(seam_journal_open(s.db, &second, &b, &err), err);
-    append(a, stream_of(a, "s"), "1");
-    append(a, stream_of(a, "s"), "2");
-    append(b, stream_of(b, "s"), "1");
-    assert_int_equal(read_all(a, 1, 1, &err), 2);
-    assert_int_equal(read_all(b, 1, 1, &err), 1);
-    close_journal(a);
-    close_journal(b);
+    journal_append(a, journal_stream(a, "s"), "1");
+    journal_append(a, journal_stream(a, "s"), "2");
+    journal_append(b, journal_stream(b, "s"), "1");
+    assert_int_equal(journal_read_all(a, 1, 1, &err), 2);
+    assert_int_equal(journal_read_all(b, 1, 1, &err), 1);
+    journal_close(a);
+    journal_close(b);
     store_reopen(&s);
     ok(seam_journal_open(s.db, &first, &a, &err), err);
-    assert_int_equal(last_of(a, 1), 2);
-    close_journal(a);
+    assert_int_equal(journal_last(a, 1), 2);
+    journal_close(a);
     char longest[SEAM_JOURNAL_PREFIX_MAX + 1] = {0};
     first.prefix = seam_bytes(longest, sizeof(longest));
     assert_int_equal(seam_journal_open(s.db, &first, &a, &err), SEAM_E_INVALID);
@@ -493,222 +432,32 @@ static void waits(void **state)
     struct seam_err err;
     uint64_t last = 99;
     store_open(&s, "", engine, NULL);
-    open_journal(&s, &j);
-    uint32_t id = stream_of(j, "a");
+    journal_open(&s, &j);
+    uint32_t id = journal_stream(j, "a");
     assert_int_equal(seam_journal_wait(j, id, 0, 0, &last, &err), SEAM_NOTFOUND);
     assert_int_equal(seam_journal_wait(j, id, 0, 1, &last, &err), SEAM_NOTFOUND);
     assert_int_equal(last, 99);
-    append(j, id, "1");
+    journal_append(j, id, "1");
     ok(seam_journal_wait(j, id, 0, 0, &last, &err), err);
     assert_int_equal(last, 1);
     assert_int_equal(seam_journal_wait(j, 5, 0, 0, &last, &err), SEAM_E_INVALID);
-    close_journal(j);
+    journal_close(j);
     store_close(&s);
-}
-
-/* ---- damage ------------------------------------------------------------------------------ */
-
-struct damage {
-    const char *what;
-    void (*do_it)(struct seam_db *db);
-    const char *text;   /* in the error */
-    bool at_open;       /* found when the journal is opened; else when it is read */
-};
-
-static void flip(struct seam_db *db, struct raw_key key, size_t at)
-{
-    uint8_t buf[4096];
-    size_t len = raw_get(db, key, buf, sizeof(buf));
-    buf[at < len ? at : len - 1] ^= 0x10;
-    raw_put(db, key, buf, len);
-}
-
-static void copy(struct seam_db *db, struct raw_key from, struct raw_key to)
-{
-    uint8_t buf[4096];
-    size_t len = raw_get(db, from, buf, sizeof(buf));
-    raw_put(db, to, buf, len);
-}
-
-static void flip_payload(struct seam_db *db) { flip(db, raw_event(1, 3), 50); }
-static void flip_time(struct seam_db *db) { flip(db, raw_event(1, 3), 17); }
-static void flip_link(struct seam_db *db) { flip(db, raw_event(1, 3), 37); }
-static void cut_short(struct seam_db *db) { raw_put(db, raw_event(1, 3), "abc", 3); }
-static void lose_middle(struct seam_db *db) { raw_delete(db, raw_event(1, 3)); }
-static void lose_first(struct seam_db *db) { raw_delete(db, raw_event(1, 1)); }
-static void lose_last(struct seam_db *db) { raw_delete(db, raw_event(1, 5)); }
-static void copy_other(struct seam_db *db) { copy(db, raw_event(1, 2), raw_event(1, 3)); }
-static void copy_stream(struct seam_db *db) { copy(db, raw_event(2, 3), raw_event(1, 3)); }
-static void flip_last(struct seam_db *db) { flip(db, raw_event(1, 5), 50); }
-static void lose_group(struct seam_db *db) { raw_delete(db, raw_group(10)); }
-static void lose_old_end(struct seam_db *db) { raw_delete(db, raw_event(2, 5)); }
-static void flip_group(struct seam_db *db) { flip(db, raw_group(10), 20); }
-static void grow_end(struct seam_db *db) { copy(db, raw_event(1, 5), raw_event(1, 6)); }
-static void lose_own(struct seam_db *db) { raw_delete(db, (struct raw_key){{'J'}, 1}); }
-static void flip_own(struct seam_db *db) { flip(db, (struct raw_key){{'J'}, 1}, 20); }
-static void lose_name(struct seam_db *db) { raw_delete(db, (struct raw_key){{'C', 'a'}, 2}); }
-static void flip_name(struct seam_db *db) { flip(db, (struct raw_key){{'C', 'a'}, 2}, 9); }
-static void copy_name(struct seam_db *db)
-{
-    copy(db, (struct raw_key){{'C', 'a'}, 2}, (struct raw_key){{'C', 'q'}, 2});
-}
-
-static const struct damage damages[] = {
-    {"payload", flip_payload, "stream 1, sequence 3", false},
-    {"time", flip_time, "stream 1, sequence 3", false},
-    {"link", flip_link, "stream 1, sequence 3", false},
-    {"cut", cut_short, "stream 1, sequence 3", false},
-    {"middle lost", lose_middle, "stream 1, sequence 3", false},
-    {"first lost", lose_first, "stream 1, sequence 1", false},
-    {"last lost", lose_last, "stream 1, sequence 4", true},
-    {"another sequence", copy_other, "stream 1, sequence 3", false},
-    {"another stream", copy_stream, "stream 1, sequence 3", false},
-    {"last", flip_last, "stream 1, sequence 5", true},
-    {"newest group lost", lose_group, "stream 1, sequence 5", true},
-    {"end of a stream of an older group lost", lose_old_end, "stream 2, sequence 4", true},
-    {"newest group", flip_group, "group record 10", true},
-    {"an event more", grow_end, "stream 1, sequence 6", true},
-    {"own record lost", lose_own, "record is missing", true},
-    {"own record", flip_own, "record is damaged", true},
-    {"name lost", lose_name, "catalogue", true},
-    {"name", flip_name, "catalogue", true},
-    {"name twice", copy_name, "catalogue", true},
-};
-
-/* Two streams of five events each, one event to a group, in turn: stream 1 is in the newest. */
-static void damaged(void **state)
-{
-    (void)state;
-    for (size_t d = 0; d < sizeof(damages) / sizeof(damages[0]); d++) {
-        const struct damage *damage = &damages[d];
-        struct store s;
-        struct seam_journal *j = NULL;
-        struct seam_err err;
-        store_open(&s, "", engine, NULL);
-        open_journal(&s, &j);
-        uint32_t a = stream_of(j, "a"), b = stream_of(j, "b");
-        for (int i = 0; i < 5; i++) {
-            append(j, b, "event of b");
-            append(j, a, "event of a");
-        }
-        close_journal(j);
-        damage->do_it(s.db);
-        store_reopen(&s);
-        int rc = seam_journal_open(s.db, NULL, &j, &err);
-        if (!damage->at_open) {
-            ok(rc, err);
-            rc = (int)read_all(j, a, 1, &err);
-            close_journal(j);
-        }
-        if (rc != SEAM_E_CORRUPT || strstr(err.text, damage->text) == NULL)
-            print_message("%s: %s: %s\n", damage->what, seam_code_name(rc),
-                          rc < 0 ? err.text : "-");
-        assert_int_equal(rc, SEAM_E_CORRUPT);
-        assert_non_null(strstr(err.text, damage->text));
-        store_close(&s);
-    }
-}
-
-/* A reader that met damage stays where it is, and goes on once it is repaired. */
-static void damage_repaired(void **state)
-{
-    (void)state;
-    struct store s;
-    struct seam_journal *j;
-    struct seam_err err;
-    struct seam_journal_reader *r;
-    struct seam_event event;
-    store_open(&s, "", engine, NULL);
-    open_journal(&s, &j);
-    uint32_t id = stream_of(j, "a");
-    append(j, id, "one");
-    append(j, id, "two");
-    append(j, id, "three");
-    flip(s.db, raw_event(1, 2), 45);
-    ok(seam_journal_reader_open(j, id, 1, NULL, &r, &err), err);
-    ok(seam_journal_reader_next(r, &event, &err), err);
-    assert_int_equal(seam_journal_reader_next(r, &event, &err), SEAM_E_CORRUPT);
-    assert_int_equal(seam_journal_reader_next(r, &event, &err), SEAM_E_CORRUPT);
-    flip(s.db, raw_event(1, 2), 45);
-    ok(seam_journal_reader_next(r, &event, &err), err);
-    assert_int_equal(event.sequence, 2);
-    ok(seam_journal_reader_next(r, &event, &err), err);
-    assert_int_equal(event.sequence, 3);
-    seam_journal_reader_close(r);
-    close_journal(j);
-    store_close(&s);
-}
-
-/* ---- killed ------------------------------------------------------------------------------ */
-
-/* The child: appends at PROCESS and tells each acked sequence, until it is killed. */
-static int append_until_killed(const char *dir)
-{
-    struct store s;
-    struct seam_journal *j;
-    store_attach(&s, engine, dir);
-    open_journal(&s, &j);
-    uint32_t id = stream_of(j, "a");
-    for (;;) {
-        struct seam_slice events[2] = {text("first"), text("second")};
-        struct seam_append ret;
-        if (seam_journal_append(j, id, events, 2, SEAM_ACK_PROCESS, &ret, NULL) != SEAM_OK ||
-            write(STDOUT_FILENO, &ret.last, sizeof(ret.last)) != sizeof(ret.last))
-            return 4;
-    }
-}
-
-static void killed(void **state)
-{
-    (void)state;
-    struct store s;
-    struct seam_err err;
-    uint64_t before = 0;
-    store_open(&s, "", engine, NULL);
-    if (s.is_volatile) {
-        store_close(&s);
-        skip();
-    }
-    ok(seam_close(s.db, &err), err);
-    for (int round = 0; round < 4; round++) {
-        const char *const args[] = {engine, s.dir, NULL};
-        int out, child = spawn_child(args, &out);
-        uint64_t acked = 0, got;
-        for (int i = 0; i < 20 + round * 7; i++) {
-            assert_int_equal(read(out, &got, sizeof(got)), sizeof(got));
-            acked = got;
-        }
-        kill(child, SIGKILL);
-        while (read(out, &got, sizeof(got)) == (ssize_t)sizeof(got))
-            acked = got;
-        close(out);
-        assert_int_equal(waitpid(child, NULL, 0), child);
-        struct seam_journal *j;
-        ok(seam_open(s.engine, s.dir, &s.options, &s.db, &err), err);
-        open_journal(&s, &j);
-        uint64_t last = last_of(j, 1);
-        assert_true(last >= acked && acked > before);
-        assert_int_equal(last % 2, 0);
-        assert_int_equal(read_all(j, 1, 1, &err), last);
-        before = last;
-        close_journal(j);
-        ok(seam_close(s.db, &err), err);
-    }
-    remove_tree(s.dir);
 }
 
 int main(int argc, char **argv)
 {
     engine = argc > 1 ? argv[1] : "mem";
-    if (strcmp(argv[0], "child") == 0 && argc > 2)
-        return append_until_killed(argv[2]);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(streams),         cmocka_unit_test(append_and_read),
-        cmocka_unit_test(snapshot_reader), cmocka_unit_test(crowd),
-        cmocka_unit_test(crowd_under_limit), cmocka_unit_test(refused),
-        cmocka_unit_test(reopened),        cmocka_unit_test(prefixes),
-        cmocka_unit_test(waits),           cmocka_unit_test(damaged),
-        cmocka_unit_test(damage_repaired), cmocka_unit_test(killed),
+        cmocka_unit_test(streams),
+        cmocka_unit_test(append_and_read),
+        cmocka_unit_test(snapshot_reader),
+        cmocka_unit_test(crowd),
+        cmocka_unit_test(crowd_under_limit),
+        cmocka_unit_test(refused),
+        cmocka_unit_test(reopened),
+        cmocka_unit_test(prefixes),
+        cmocka_unit_test(waits),
     };
     return cmocka_run_group_tests_name("journal", tests, NULL, NULL);
 }

@@ -337,11 +337,14 @@ static void *ask(void *arg)
 static void mixed_acks(void **state)
 {
     (void)state;
-    static const uint32_t acks[] = {
-        SEAM_ACK_NONE,  SEAM_ACK_PROCESS,
-        SEAM_ACK_OS,    SEAM_ACK_POWER,
-        SEAM_ACK_POWER | SEAM_ACK_WINDOW(5000), SEAM_ACK_OS | SEAM_ACK_WINDOW(3000),
-        SEAM_ACK_PROCESS | SEAM_ACK_WINDOW(7),  SEAM_ACK_POWER | SEAM_ACK_WINDOW(9000)};
+    static const uint32_t acks[] = {SEAM_ACK_NONE,
+                                    SEAM_ACK_PROCESS,
+                                    SEAM_ACK_OS,
+                                    SEAM_ACK_POWER,
+                                    SEAM_ACK_POWER | SEAM_ACK_WINDOW(5000),
+                                    SEAM_ACK_OS | SEAM_ACK_WINDOW(3000),
+                                    SEAM_ACK_PROCESS | SEAM_ACK_WINDOW(7),
+                                    SEAM_ACK_POWER | SEAM_ACK_WINDOW(9000)};
     enum { N = sizeof(acks) / sizeof(acks[0]) };
     struct store s;
     struct seam_journal *j;

@@ -11,10 +11,8 @@ struct golden {
 };
 
 static const struct golden goldens[] = {
-    {"436f6e65",
-     "c5010000010000000100000000000000e70ac62ce6064bc0"},
-    {"4374776f",
-     "c5010000020000000100000000000000de83e44e818cb464"},
+    {"436f6e65", "c5010000010000000100000000000000e70ac62ce6064bc0"},
+    {"4374776f", "c5010000020000000100000000000000de83e44e818cb464"},
     {"45000000010000000000000001",
      "e501000001000000010000000000000000ca9a3b00000000010000000000000005000000e70a"
      "c62c90d00f2968656c6c6f"},
@@ -36,16 +34,13 @@ static const struct golden goldens[] = {
     {"470000000000000003",
      "67010000010000000300000000000000000000000000000007ca9a3b00000000010000006491"
      "544fd00323287122c5cc0ad98ebb01000000355a6fc30300000000000000ac8a908c"},
-    {"4a",
-     "5345414d4a524e4c0100000000000000101112131415161718191a1b1c1d1e1f010000000000"
-     "000000000000d57c711b"},
-    {"50056d6572676554000000006d",
-     "010203040506070876"},
+    {"4a", "5345414d4a524e4c0100000000000000101112131415161718191a1b1c1d1e1f010000000000"
+           "000000000000d57c711b"},
+    {"50056d6572676554000000006d", "010203040506070876"},
     {"50057461626c654d",
      "5345414d50524f4a0100000000000000101112131415161718191a1b1c1d1e1f000000000000"
      "00000300000000000000355a6fc3030000006f6e654567dfa8"},
-    {"50057461626c6554000000006b",
-     "78"},
+    {"50057461626c6554000000006b", "78"},
 };
 
 enum { GOLDENS = sizeof(goldens) / sizeof(goldens[0]) };
@@ -114,8 +109,7 @@ static void write_all(struct store *s, unsigned *readings)
     ok(seam_journal_append(j, one, events, 2, SEAM_ACK_NONE, NULL, &err), err);
     ok(seam_journal_append(j, two, &other, 1, SEAM_ACK_NONE, NULL, &err), err);
     ok(seam_journal_append(j, one, &x, 1, SEAM_ACK_NONE, NULL, &err), err);
-    struct seam_projection_options po = {
-        .journal = j, .stream = text("one"), .projector = project};
+    struct seam_projection_options po = {.journal = j, .stream = text("one"), .projector = project};
     ok(seam_projection_open(s->db, text("table"), &po, &t, &err), err);
     ok(seam_projection_catch_up(t, 0, NULL, &err), err);
     ok(seam_projection_close(t, &err), err);

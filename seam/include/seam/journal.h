@@ -73,12 +73,12 @@ SEAM_API int seam_journal_stream(struct seam_journal *journal, struct seam_slice
 
 struct seam_stream_info {
     uint32_t stream;
-    struct seam_slice name;  /* until the journal is closed */
-    uint64_t first;          /* oldest sequence still there; last + 1 if there is none */
-    uint64_t last;           /* newest visible sequence; first - 1 if there is none */
-    uint64_t durable;        /* every event up to here is known to survive a power cut. On an engine
-                                that gives no SEAM_ACK_POWER it equals last and promises nothing */
-    uint32_t last_crc;       /* record CRC of `last` */
+    struct seam_slice name; /* until the journal is closed */
+    uint64_t first;         /* oldest sequence still there; last + 1 if there is none */
+    uint64_t last;          /* newest visible sequence; first - 1 if there is none */
+    uint64_t durable;       /* every event up to here is known to survive a power cut. On an engine
+                               that gives no SEAM_ACK_POWER it equals last and promises nothing */
+    uint32_t last_crc;      /* record CRC of `last` */
 };
 
 SEAM_API int seam_journal_info(struct seam_journal *journal, uint32_t stream,

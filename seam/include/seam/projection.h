@@ -61,9 +61,9 @@ struct seam_projection_options {
     struct seam_slice stream;     /* its stream, by name; made if it is not there; copied */
     seam_projector projector;
     void *projector_ctx;
-    uint32_t batch;               /* most events in one commit; 0: 256 */
-    uint32_t ack;                 /* of catch_up's commits; 0: SEAM_ACK_NONE */
-    bool discard;                 /* drop what is there and begin at the stream's first event */
+    uint32_t batch; /* most events in one commit; 0: 256 */
+    uint32_t ack;   /* of catch_up's commits; 0: SEAM_ACK_NONE */
+    bool discard;   /* drop what is there and begin at the stream's first event */
     const struct seam_platform *platform; /* NULL: the system's */
 };
 
@@ -123,9 +123,9 @@ SEAM_API bool seam_stamp(struct seam_slice stored, uint64_t *ret_stamp,
 
 /* The last event applied. All zero: none yet. */
 struct seam_position {
-    uint64_t epoch;    /* of the journal's db when it was applied */
+    uint64_t epoch; /* of the journal's db when it was applied */
     uint64_t sequence;
-    uint32_t crc;      /* the event's record CRC */
+    uint32_t crc; /* the event's record CRC */
 };
 
 /* A view: one instant of the projection, which knows its position. */
