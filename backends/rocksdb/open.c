@@ -53,6 +53,8 @@ static int list_one(void *arg, const char *name)
     size_t len = strlen(name);
     if (len > 4 && strcmp(name + len - 4, ".sst") == 0)
         l->space.tables += info.size;
+    if (len > 5 && strcmp(name + len - 5, ".blob") == 0)
+        l->space.tables += info.size / 4; /* the share that is collected at once */
     if (len > 4 && strcmp(name + len - 4, ".log") == 0 && info.allocated > info.size)
         l->space.log_spare += info.allocated - info.size;
     return 0;

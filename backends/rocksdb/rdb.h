@@ -67,6 +67,7 @@ struct seam_rocksdb {
     atomic_bool stopped; /* RocksDB had stopped writes when it was last asked */
     atomic_uint_fast64_t unchecked;     /* bytes committed since it was last asked */
     atomic_uint_fast64_t unlisted;      /* bytes committed since the directory was last listed */
+    atomic_uint_fast64_t reclaimed_ns;  /* when space was last asked back; 0: never */
     atomic_uint_fast64_t listed;        /* what it took then, see cap_room */
 
     pthread_mutex_t pool_lock;
@@ -82,7 +83,7 @@ int seam_rocksdb_fail(struct seam_err *err, int code, const char *what, char *te
 struct seam_rocksdb_space {
     uint64_t size;      /* of all files */
     uint64_t allocated; /* to them */
-    uint64_t tables;    /* size of the tables */
+    uint64_t tables;    /* what compactions may copy: of the tables, and a quarter of the blobs */
     uint64_t log_spare; /* allocated to logs in advance and not used yet */
 };
 int seam_rocksdb_list(struct seam_rocksdb *r, struct seam_rocksdb_space *ret);

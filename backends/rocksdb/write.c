@@ -239,6 +239,26 @@ static int disk_room(struct seam_rocksdb *r, uint64_t need, uint64_t *ret, struc
     return SEAM_OK;
 }
 
+/* Space comes back when old versions are compacted away, which RocksDB does while it is written to:
+ * a store that refuses writes has to ask for it. Not waited for; at most five times in a second. */
+static void reclaim(struct seam_rocksdb *r)
+{
+    uint64_t now = r->os->now_ns(r->os->ctx, SEAM_CLOCK_MONOTONIC);
+    uint64_t last = atomic_load(&r->reclaimed_ns);
+    if ((last && now - last < 200000000u) ||
+        !atomic_compare_exchange_strong(&r->reclaimed_ns, &last, now))
+        return;
+    char *text = NULL;
+    rocksdb_flushoptions_t *flush = rocksdb_flushoptions_create();
+    rocksdb_flushoptions_set_wait(flush, 0);
+    rocksdb_flush(r->db, flush, &text);
+    rocksdb_flushoptions_destroy(flush);
+    rocksdb_free(text); /* what fails here shows in the next commit */
+    text = NULL;
+    rocksdb_suggest_compact_range(r->db, NULL, 0, NULL, 0, &text);
+    rocksdb_free(text);
+}
+
 static int take_disk(struct seam_rocksdb *r, uint64_t need, uint64_t deadline_ns,
                      struct seam_err *err)
 {
@@ -247,7 +267,10 @@ static int take_disk(struct seam_rocksdb *r, uint64_t need, uint64_t deadline_ns
     if (rc != SEAM_OK)
         return rc;
     seam_ledger_set_cap(r->disk, room);
-    return seam_ledger_take(r->disk, need, deadline_ns, "disk", err);
+    rc = seam_ledger_take(r->disk, need, deadline_ns, "disk", err);
+    if (rc == SEAM_E_NO_SPACE)
+        reclaim(r);
+    return rc;
 }
 
 /* ---- the ops of the table ----------------------------------------------------------------- */
