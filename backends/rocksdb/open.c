@@ -332,7 +332,7 @@ int seam_rocksdb_open(const struct seam_open_args *args, struct seam_engine **re
         memset(r->beyond, 0xff, SEAM_ROCKSDB_KEY + 1);
         rc = open_db(r, args, err);
     }
-    atomic_store(&r->unlisted, UINT64_MAX / 4); /* list before the first use */
+    atomic_store(&r->unlisted, UINT64_MAX / 8); /* list before the first use */
     if (rc != SEAM_OK) {
         instance_free(r);
         return rc;

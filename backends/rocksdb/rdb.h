@@ -66,9 +66,10 @@ struct seam_rocksdb {
     atomic_bool failed; /* a commit or sync failed: nothing is flushed any more */
     atomic_bool stopped; /* RocksDB had stopped writes when it was last asked */
     atomic_uint_fast64_t unchecked;     /* bytes committed since it was last asked */
+    atomic_uint_fast64_t largest;       /* batch so far: a memtable may be over its size by as much */
     atomic_uint_fast64_t unlisted;      /* bytes committed since the directory was last listed */
+    atomic_uint_fast64_t listed_size, listed_tables; /* as it was then */
     atomic_uint_fast64_t reclaimed_ns;  /* when space was last asked back; 0: never */
-    atomic_uint_fast64_t listed;        /* what it took then, see cap_room */
 
     pthread_mutex_t pool_lock;
     struct seam_rocksdb_batch *pool;

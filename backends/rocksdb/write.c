@@ -16,7 +16,8 @@
 enum {
     POOL_MOST = 64,        /* batches kept */
     POOL_BYTES = 1 << 20,  /* a batch that grew beyond this is freed */
-    SPARE_DISK = 512 << 10 /* for the manifest and for tables' own blocks */
+    SPARE_DISK = 512 << 10, /* for the manifest and for tables' own blocks */
+    COPY_MOST = 1600 << 20  /* bytes of one compaction: 25 tables of 64 MiB */
 };
 
 static struct seam_rocksdb *rdb(struct seam_engine *e)
@@ -186,56 +187,69 @@ static int wait_writable(struct seam_rocksdb *r, uint64_t deadline_ns, struct se
     }
 }
 
-/* The room that options.disk leaves: less the files, the memtables, which become files before their
- * logs go, and a copy of the tables, which a compaction may make before it drops the old ones. The
- * directory is listed when a sixteenth of the cap was written since, and always close to the cap. */
-static int cap_room(struct seam_rocksdb *r, uint64_t need, uint64_t *ret, struct seam_err *err)
+static uint64_t less(uint64_t a, uint64_t b)
 {
-    uint64_t since = atomic_load(&r->unlisted);
-    uint64_t used = atomic_load(&r->listed);
-    if (since > r->disk_cap / 16 || used + 3 * since + need > r->disk_cap / 2) {
-        struct seam_rocksdb_space space;
-        atomic_store(&r->unlisted, 0);
-        int os = seam_rocksdb_list(r, &space);
-        if (os < 0)
-            return seam_fail_os(err, -os, "rocksdb: listing the store's files");
-        used = space.size + space.tables + seam_rocksdb_property(r, "rocksdb.size-all-mem-tables");
-        since = 0;
-        atomic_store(&r->listed, used);
-    }
-    used += 3 * since; /* log, table, and the table's copy */
-    *ret = used < r->disk_cap ? r->disk_cap - used : 0;
+    return a > b ? a - b : 0;
+}
+
+static uint64_t least(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+static int look(struct seam_rocksdb *r, struct seam_rocksdb_space *ret, struct seam_err *err)
+{
+    atomic_store(&r->unlisted, 0);
+    int os = seam_rocksdb_list(r, ret);
+    if (os < 0)
+        return seam_fail_os(err, -os, "rocksdb: listing the store's files");
+    atomic_store(&r->listed_size, ret->size);
+    atomic_store(&r->listed_tables, ret->tables);
     return SEAM_OK;
 }
 
-/* Free space, less what RocksDB will write without being asked again: the memtables' contents. */
-static int disk_room(struct seam_rocksdb *r, uint64_t need, uint64_t *ret, struct seam_err *err)
+/* The room with upper bounds for what changes between listings, which costs no lock of RocksDB's; 0
+ * if that is not plenty. */
+static uint64_t plenty(const struct seam_rocksdb *r, uint64_t need, uint64_t available)
 {
-    uint64_t room;
-    int os = r->os->space(r->os->ctx, r->dir, &room);
-    if (os < 0)
-        return seam_fail_os(err, -os, "rocksdb: asking the file system for its free space");
-    /* Far from full: an upper bound will do, and costs no lock of RocksDB's. */
-    uint64_t bound = r->buffers * r->write_buffer + 2 * (uint64_t)SEAM_ROCKSDB_BYTES + SPARE_DISK;
-    bool near_full = room < bound || room - bound < 2 * (need + seam_ledger_promised(r->disk));
-    uint64_t backlog = bound;
-    if (near_full) {
-        struct seam_rocksdb_space space;
-        os = seam_rocksdb_list(r, &space);
-        if (os < 0)
-            return seam_fail_os(err, -os, "rocksdb: listing the store's files");
-        room += space.log_spare;
-        backlog = seam_rocksdb_property(r, "rocksdb.size-all-mem-tables") + SPARE_DISK;
-    }
-    room = room > backlog ? room - backlog : 0;
+    uint64_t since = atomic_load(&r->unlisted);
+    if (since >= r->write_buffer)
+        return 0;
+    uint64_t tables = atomic_load(&r->listed_tables) + since;
+    uint64_t memtables = r->buffers * (r->write_buffer + atomic_load(&r->largest));
+    uint64_t room = less(available, memtables + least(tables, COPY_MOST) + SPARE_DISK);
     if (r->disk_cap != UINT64_MAX) {
-        uint64_t cap = 0;
-        int rc = cap_room(r, need, &cap, err);
-        if (rc != SEAM_OK)
-            return rc;
-        room = cap < room ? cap : room;
+        uint64_t used = atomic_load(&r->listed_size) + 2 * since + tables + memtables;
+        room = least(room, less(r->disk_cap / 2, used));
     }
-    *ret = room;
+    return room >= 2 * (need + seam_ledger_promised(r->disk)) ? room : 0;
+}
+
+/* What may be promised: free space and what options.disk leaves, less what RocksDB will write without
+ * being asked again: tables from the memtables, before their logs go, and the copy that a compaction
+ * makes of tables before the old ones go. *ret_safe: there is room for that much. */
+static int disk_room(struct seam_rocksdb *r, uint64_t need, uint64_t *ret, bool *ret_safe,
+                     struct seam_err *err)
+{
+    uint64_t available;
+    struct seam_rocksdb_space space;
+    int rc = r->os->space(r->os->ctx, r->dir, &available);
+    if (rc < 0)
+        return seam_fail_os(err, -rc, "rocksdb: asking the file system for its free space");
+    *ret = plenty(r, need, available);
+    *ret_safe = *ret > 0;
+    if (*ret > 0)
+        return SEAM_OK;
+    rc = look(r, &space, err);
+    if (rc != SEAM_OK)
+        return rc;
+    uint64_t memtables = seam_rocksdb_property(r, "rocksdb.size-all-mem-tables");
+    uint64_t pending = memtables + least(space.tables, COPY_MOST) + SPARE_DISK;
+    available += space.log_spare;
+    *ret_safe = available >= pending;
+    *ret = less(available, pending);
+    if (r->disk_cap != UINT64_MAX)
+        *ret = least(*ret, less(r->disk_cap, space.size + space.tables + memtables));
     return SEAM_OK;
 }
 
@@ -263,12 +277,13 @@ static int take_disk(struct seam_rocksdb *r, uint64_t need, uint64_t deadline_ns
                      struct seam_err *err)
 {
     uint64_t room = 0;
-    int rc = disk_room(r, need, &room, err);
+    bool safe = false;
+    int rc = disk_room(r, need, &room, &safe, err);
     if (rc != SEAM_OK)
         return rc;
     seam_ledger_set_cap(r->disk, room);
     rc = seam_ledger_take(r->disk, need, deadline_ns, "disk", err);
-    if (rc == SEAM_E_NO_SPACE)
+    if (rc == SEAM_E_NO_SPACE && safe)
         reclaim(r);
     return rc;
 }
@@ -355,6 +370,10 @@ int seam_rocksdb_commit(struct seam_engine *e, struct seam_commit *c, struct sea
         ret->commit_no = batch_no(b->wb);
         atomic_fetch_add(&r->unchecked, c->need.memory);
         atomic_fetch_add(&r->unlisted, c->need.memory);
+        uint_fast64_t largest = atomic_load(&r->largest);
+        while (largest < c->need.memory &&
+               !atomic_compare_exchange_weak(&r->largest, &largest, c->need.memory)) {
+        }
     }
     give_back(r, c);
     return rc;
