@@ -12,6 +12,9 @@
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
+#ifdef __linux__
+#include <sys/xattr.h>
+#endif
 
 int seam_rocksdb_fail(struct seam_err *err, int code, const char *what, char *text)
 {
@@ -272,6 +275,24 @@ static int scratch_make(struct scratch *s, struct seam_err *err)
                                   "the length of the open: /tmp, /dev/shm, /var/tmp or /run");
 }
 
+/* RocksDB makes its files, in any thread and at any time, with 0644 less the umask, which belongs to
+ * the whole process. A default access list on the directory decides instead of the umask: the owner
+ * only. Where the file system has none, the directory's own mode of 0700 is the guard. */
+static void keep_private(const char *path)
+{
+#ifdef __linux__
+    static const unsigned char list[] = {
+        2, 0, 0, 0,                            /* version, little-endian as all that follows */
+        1, 0, 6, 0, 0xff, 0xff, 0xff, 0xff,    /* the owner reads and writes */
+        4, 0, 0, 0, 0xff, 0xff, 0xff, 0xff,    /* the group does nothing */
+        0x20, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, /* nor do others */
+    };
+    (void)setxattr(path, "system.posix_acl_default", list, sizeof list, 0);
+#else
+    (void)path;
+#endif
+}
+
 static int open_db(struct seam_rocksdb *r, const struct seam_open_args *args, struct seam_err *err)
 {
     char *text = NULL;
@@ -287,6 +308,8 @@ static int open_db(struct seam_rocksdb *r, const struct seam_open_args *args, st
         r->db = rocksdb_open_for_read_only(r->options, args->path, 0, &text);
         scratch_remove(&scratch);
     } else {
+        if (args->create)
+            keep_private(args->path);
         r->db = rocksdb_open(r->options, args->path, &text);
     }
     if (text) {
