@@ -1,7 +1,7 @@
 /* rawlog_check.c - measures the rail against its bar: DIR [ROUNDS [MILLISECONDS]].
  *
- * One thread, call by call in turn with a raw write and flush of the same bytes: the ratio of the
- * medians, at most 1.15. 32 threads: records a flush, at least 24. A tool, not a test: it depends
+ * One thread, call by call in turn with a raw write and flush of as many bytes, both of bytes that
+ * were just made, into as large a file: the ratio of the medians, at most 1.15. 32 threads: records a flush, at least 24. A tool, not a test: it depends
  * on the machine. Exit 0 when the median round meets the bar, 5 when not. */
 #include "rails.h"
 
@@ -15,7 +15,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { MOST_ROUNDS = 64, MOST_CALLS = 200000, RAW_BYTES = 16 << 20, THREADS = 32 };
+enum { MOST_ROUNDS = 64, MOST_CALLS = 200000, RAW_BYTES = 64 << 20, THREADS = 32 };
 
 struct raw {
     int fd;
@@ -85,6 +85,7 @@ static double raw_call(struct raw *raw)
 
     if (raw->at + raw->size > RAW_BYTES)
         raw->at = 0;
+    memset(raw->buf, (int)(raw->at >> 9) & 0xff, raw->size);
     start = now_ns();
     if (pwrite(raw->fd, raw->buf, raw->size, (off_t)raw->at) != (ssize_t)raw->size ||
         (!raw->direct && fdatasync(raw->fd) != 0))
@@ -93,11 +94,14 @@ static double raw_call(struct raw *raw)
     return (double)(now_ns() - start);
 }
 
-static double log_call(struct seam_rawlog *log, const unsigned char *bytes, uint32_t size)
+static double log_call(struct seam_rawlog *log, unsigned char *bytes, uint32_t size)
 {
     const struct seam_slice message = seam_bytes(bytes, size);
     struct seam_err err;
-    uint64_t start = now_ns();
+    uint64_t start;
+
+    memset(bytes, bytes[0] + 1, size);
+    start = now_ns();
 
     if (seam_rawlog_append(log, &message, 1, NULL, NULL, &err) != SEAM_OK) {
         fprintf(stderr, "%s\n", err.text);
