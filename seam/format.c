@@ -76,6 +76,8 @@ int seam_fmt_journal_read(struct seam_slice value, struct seam_fmt_journal *ret,
         return seam_fail(err, SEAM_E_CORRUPT, "the journal's record is damaged");
     memcpy(ret->uuid, p + 16, 16);
     ret->first_group = seam_get64(p + 32);
+    if (ret->first_group == 0)
+        return seam_fail(err, SEAM_E_CORRUPT, "the journal's record holds a zero");
     return SEAM_OK;
 }
 

@@ -76,18 +76,18 @@ static int reserve_streams(struct seam_journal *j, struct seam_err *err)
     return SEAM_OK;
 }
 
-int seam_j_add_stream(struct seam_journal *j, struct seam_slice name,
-                      const struct seam_fmt_stream *in, struct seam_err *err)
+int seam_j_new_stream(struct seam_journal *j, struct seam_slice name,
+                      const struct seam_fmt_stream *in, struct seam_jstream **ret,
+                      struct seam_err *err)
 {
-    assert(in->stream == j->streams + 1);
+    pthread_mutex_lock(&j->lock);
+    int rc = reserve_streams(j, err);
+    pthread_mutex_unlock(&j->lock);
+    if (rc != SEAM_OK)
+        return rc;
     struct seam_jstream *s = j->os->alloc(j->os->ctx, sizeof(*s) + name.len);
     if (s == NULL)
         return seam_fail(err, SEAM_E_NOMEM, "no memory for a stream");
-    int rc = reserve_streams(j, err);
-    if (rc != SEAM_OK) {
-        j->os->free(j->os->ctx, s);
-        return rc;
-    }
     memset(s, 0, sizeof(*s));
     memcpy(s + 1, name.ptr, name.len);
     s->name = seam_bytes(s + 1, name.len);
@@ -95,11 +95,20 @@ int seam_j_add_stream(struct seam_journal *j, struct seam_slice name,
     s->first = in->first;
     s->last = s->durable = in->first - 1;
     s->base_crc = s->last_crc = in->base_crc;
-    uint32_t at = name_place(j, name);
-    memmove(j->by_name + at + 1, j->by_name + at, (j->streams - at) * sizeof(*j->by_name));
+    *ret = s;
+    return SEAM_OK;
+}
+
+void seam_j_add_stream(struct seam_journal *j, struct seam_jstream *s)
+{
+    pthread_mutex_lock(&j->lock);
+    assert(j->streams < j->streams_cap);
+    uint32_t at = name_place(j, s->name);
+    memmove(j->by_name + at + 1, j->by_name + at,
+            (j->streams - at) * sizeof(struct seam_jstream *));
     j->by_name[at] = s;
     j->by_id[j->streams++] = s;
-    return SEAM_OK;
+    pthread_mutex_unlock(&j->lock);
 }
 
 void seam_j_all_durable(struct seam_journal *j)
@@ -147,29 +156,25 @@ static void create_stream(void *arg)
     }
     struct seam_fmt_stream in = {.stream = j->streams + 1, .first = 1};
     in.base_crc = seam_fmt_seed(j->uuid, in.stream);
+    struct seam_jstream *made = NULL;
+    c->rc = seam_j_new_stream(j, c->name, &in, &made, c->err);
+    if (c->rc != SEAM_OK)
+        return;
     uint8_t value[SEAM_FMT_STREAM];
     struct seam_fmt_key key;
     seam_fmt_begin(&key, j->prefix, SEAM_TAG_STREAM);
     seam_fmt_add(&key, c->name);
     seam_fmt_stream_write(value, c->name, &in);
-    pthread_mutex_lock(&j->lock);
-    c->rc = reserve_streams(j, c->err);
-    pthread_mutex_unlock(&j->lock);
-    if (c->rc != SEAM_OK)
-        return;
     struct seam_op op = {SEAM_PUT, seam_fmt_slice(&key), {value, sizeof(value)}, {NULL, 0}};
     c->rc = seam_write(j->db, &op, 1, SEAM_ACK_NONE, NULL, c->err);
     if (c->rc == SEAM_OK) {
-        pthread_mutex_lock(&j->lock);
-        c->rc = seam_j_add_stream(j, c->name, &in, c->err);
-        pthread_mutex_unlock(&j->lock);
+        seam_j_add_stream(j, made);
         c->stream = in.stream;
-        /* It is stored but not known here: its number must not be given to another name. */
-        if (c->rc != SEAM_OK)
-            seam_j_poison(j);
-    } else if (c->rc == SEAM_E_UNKNOWN || c->rc == SEAM_E_POISONED) {
-        seam_j_poison(j);
+        return;
     }
+    j->os->free(j->os->ctx, made);
+    if (c->rc == SEAM_E_UNKNOWN || c->rc == SEAM_E_POISONED)
+        seam_j_poison(j);
 }
 
 int seam_journal_stream(struct seam_journal *journal, struct seam_slice name, bool create,

@@ -62,9 +62,12 @@ void seam_j_group_key(const struct seam_journal *j, uint64_t number, struct seam
 /* NULL if there is none; under lock, or the leader. */
 struct seam_jstream *seam_j_find(const struct seam_journal *j, struct seam_slice name);
 struct seam_jstream *seam_j_by_id(const struct seam_journal *j, uint32_t id);
-/* Adds an empty stream with id streams + 1; the leader, or at open. */
-int seam_j_add_stream(struct seam_journal *j, struct seam_slice name,
-                      const struct seam_fmt_stream *in, struct seam_err *err);
+/* Makes an empty stream and room for it in the tables; the leader, or at open. */
+int seam_j_new_stream(struct seam_journal *j, struct seam_slice name,
+                      const struct seam_fmt_stream *in, struct seam_jstream **ret,
+                      struct seam_err *err);
+/* Puts it into the tables as the one of the highest number; cannot fail. */
+void seam_j_add_stream(struct seam_journal *j, struct seam_jstream *stream);
 /* Under lock: every event up to `last` of each stream holds at POWER. */
 void seam_j_all_durable(struct seam_journal *j);
 void seam_j_poison(struct seam_journal *j);

@@ -82,11 +82,10 @@ static int load_stream(struct seam_journal *j, struct seam_slice key, struct sea
     int rc = seam_fmt_stream_read(name, value, &in, err);
     if (rc != SEAM_OK)
         return rc;
-    uint32_t id = in.stream;
-    in.stream = j->streams + 1;
-    rc = seam_j_add_stream(j, name, &in, err);
+    struct seam_jstream *stream = NULL;
+    rc = seam_j_new_stream(j, name, &in, &stream, err);
     if (rc == SEAM_OK)
-        j->by_id[j->streams - 1]->id = id;
+        seam_j_add_stream(j, stream);
     return rc;
 }
 

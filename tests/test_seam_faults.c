@@ -415,13 +415,126 @@ static void projection_faults(void **state)
     store_close(&s);
 }
 
+/* ---- no memory --------------------------------------------------------------------------- */
+
+struct memory {
+    long until; /* allocations until one fails; negative: never again */
+    long live;
+};
+
+static void *failing_alloc(void *ctx, size_t len)
+{
+    struct memory *m = ctx;
+    if (m->until >= 0 && m->until-- == 0)
+        return NULL;
+    m->live++;
+    return malloc(len);
+}
+
+static void counting_free(void *ctx, void *ptr)
+{
+    struct memory *m = ctx;
+    m->live -= ptr != NULL;
+    free(ptr);
+}
+
+static uint64_t steady_now(void *ctx, enum seam_clock clock)
+{
+    (void)ctx;
+    (void)clock;
+    return 1;
+}
+
+static int some_random(void *ctx, void *buf, size_t len)
+{
+    (void)ctx;
+    memset(buf, 7, len);
+    return 0;
+}
+
+/* A call that may lack memory once, and then must work when it is repeated. */
+#define again(call)                                                                                \
+    do {                                                                                           \
+        int again_rc = (call);                                                                     \
+        if (again_rc == SEAM_E_NOMEM)                                                              \
+            again_rc = (call);                                                                     \
+        assert_int_equal(again_rc, SEAM_OK);                                                       \
+    } while (0)
+
+static void use_all(struct store *s, const struct seam_platform *os)
+{
+    struct seam_err err;
+    struct seam_journal *j;
+    struct seam_journal_reader *r;
+    struct seam_projection *t;
+    struct seam_view *view;
+    struct seam_projection_cursor *c;
+    struct seam_append ret;
+    struct seam_event event;
+    struct seam_slice none = {NULL, 0}, key, events[300];
+    uint32_t id;
+    struct seam_journal_options jo = {.platform = os};
+    again(seam_journal_open(s->db, &jo, &j, &err));
+    for (char name = 'a'; name <= 'z'; name++)
+        again(seam_journal_stream(j, seam_bytes(&name, 1), true, &id, &err));
+    for (size_t i = 0; i < 300; i++)
+        events[i] = text("event");
+    again(seam_journal_append(j, id, events, 300, SEAM_ACK_NONE, &ret, &err));
+    assert_int_equal(ret.first, 1);
+    again(seam_journal_reader_open(j, id, 0, NULL, &r, &err));
+    again(seam_journal_reader_next(r, &event, &err));
+    again(seam_journal_sync(j, SEAM_ACK_NONE, &err));
+    struct seam_projection_options po = {
+        .platform = os, .journal = j, .stream = text("z"), .projector = project};
+    again(seam_projection_open(s->db, text("t"), &po, &t, &err));
+    again(seam_projection_catch_up(t, 0, NULL, &err));
+    char longest[450];
+    memset(longest, 'k', sizeof(longest));
+    struct seam_entry entry = {seam_bytes(longest, sizeof(longest)), 1, text("v")};
+    again(seam_projection_merge(t, &entry, 1, SEAM_ACK_NONE, NULL, &err));
+    again(seam_view_open(t, &view, &err));
+    again(seam_projection_cursor_open(t, view, entry.key, none, &c, &err));
+    char longer[600] = {0};
+    again(seam_projection_cursor_move(c, SEAM_GE, seam_bytes(longer, 600), &key, &err));
+    assert_int_equal(key.len, sizeof(longest));
+    seam_projection_cursor_close(c);
+    seam_view_close(view);
+    ok(seam_projection_close(t, &err), err);
+    seam_journal_reader_close(r);
+    ok(seam_journal_close(j, &err), err);
+}
+
+/* Each allocation in turn fails: the call says so, changes nothing, and works when repeated. */
+static void no_memory(void **state)
+{
+    (void)state;
+    struct memory memory = {-1, 0};
+    struct seam_platform os = *seam_platform_system();
+    os.ctx = &memory;
+    os.alloc = failing_alloc;
+    os.free = counting_free;
+    os.now_ns = steady_now;
+    os.random = some_random;
+    no_faults();
+    for (long n = 0;; n++) {
+        struct store s;
+        store_open(&s, "faulty+", engine, extra);
+        memory.until = n;
+        use_all(&s, &os);
+        store_close(&s);
+        assert_int_equal(memory.live, 0);
+        if (memory.until >= 0) /* it was not reached: all have failed once */
+            break;
+    }
+}
+
 int main(int argc, char **argv)
 {
     engine = argc > 1 ? argv[1] : "mem";
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(unknown_poisons),    cmocka_unit_test(unknown_under_load),
         cmocka_unit_test(refused_under_load), cmocka_unit_test(mixed_acks),
-        cmocka_unit_test(projection_faults),
+        cmocka_unit_test(projection_faults),  cmocka_unit_test(no_memory),
     };
     return cmocka_run_group_tests_name("seam_faults", tests, NULL, NULL);
 }

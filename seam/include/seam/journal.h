@@ -76,8 +76,10 @@ struct seam_stream_info {
     struct seam_slice name; /* until the journal is closed */
     uint64_t first;         /* oldest sequence still there; last + 1 if there is none */
     uint64_t last;          /* newest visible sequence; first - 1 if there is none */
-    uint64_t durable;       /* every event up to here is known to survive a power cut. On an engine
-                               that gives no SEAM_ACK_POWER it equals last and promises nothing */
+    uint64_t durable;       /* every event up to here is known to survive a power cut: raised by an
+                               append acked at POWER (of any stream), by seam_journal_sync, and at
+                               open; not by a window running out, which tells nobody that it did.
+                               On an engine without POWER it equals last and promises nothing */
     uint32_t last_crc;      /* record CRC of `last` */
 };
 
