@@ -16,8 +16,6 @@
 
 #include <stdatomic.h>
 
-/* Given to every engine alike for buffers and caches, so that none is starved. */
-#define RUN_MEMORY (UINT64_C(512) << 20)
 /* One commit of a bulk load, before an engine's own limits. */
 #define RUN_LOAD_BYTES (UINT64_C(64) << 20)
 

@@ -7,6 +7,8 @@
 
 #include "rails.h"
 
+#include <seam/backend.h>
+
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -92,6 +94,9 @@ static int batch_unit(struct run *r, struct append *a, struct batch *b, struct s
     int rc = seam_maker_unit(b->maker, b->unit, &unit, err);
     if (rc != SEAM_OK)
         return rc;
+    if (unit.n > r->info.unit_ops_max)
+        return seam_fail(err, SEAM_E_INVALID, "unit %llu is larger than the profile says",
+                         (unsigned long long)b->unit);
     b->n = unit.n;
     b->bytes = unit.bytes;
     b->n_slices = 0;

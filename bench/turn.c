@@ -91,7 +91,7 @@ static bool engine_is_volatile(const char *spec)
 bool run_open(struct run *r, bool *ret_fresh)
 {
     struct stat there;
-    struct seam_options options = {.mode = SEAM_OPEN_CREATE, .memory = RUN_MEMORY};
+    struct seam_options options = {.mode = SEAM_OPEN_CREATE, .memory = BENCH_ENGINE_MEMORY};
     r->is_volatile = engine_is_volatile(r->turn->engine);
     *ret_fresh = r->is_volatile || stat(r->turn->dir, &there) != 0;
     int rc = seam_open(r->turn->engine, r->turn->dir, &options, &r->db, &r->err);

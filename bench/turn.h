@@ -29,6 +29,9 @@ bool bench_workload_reads(enum bench_workload w);   /* needs a filled store, lea
 bool bench_workload_durable(enum bench_workload w); /* each operation is a commit with an ack */
 const char *bench_workload_unit(enum bench_workload w); /* "acks/s", "keys/s", "reads/s" */
 
+/* Given to every engine alike for buffers and caches, so that none is starved. */
+#define BENCH_ENGINE_MEMORY (UINT64_C(512) << 20)
+
 enum { BENCH_SPEC = 512, BENCH_PATH = 1024 };
 
 struct bench_turn {
