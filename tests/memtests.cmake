@@ -17,3 +17,4 @@ seam_test(conformance ARGS ${plain} LINK test_support TIMEOUT 600 LABELS short
           conformance_commit.c conformance_ticket.c conformance_limits.c conformance_outcomes.c
           conformance_read.c conformance_floor.c conformance_cursor.c)
 seam_test(model ARGS ${plain} LINK test_support TIMEOUT 600 SOURCES test_model.c model.c)
+seam_test(threads ARGS ${plain} LINK test_support TIMEOUT 600 SOURCES test_threads.c)
