@@ -12,9 +12,10 @@
 #include "support.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 
-enum { WRITERS = 8, READERS = 4, KEYS = 5, SAMPLES_MAX = 20000 };
+enum { WRITERS = 8, READERS = 4, KEYS = 5, SAMPLES_MAX = 20000, LOOKS_LEAST = 300 };
 
 struct sample {
     uint32_t seen[WRITERS];
@@ -27,6 +28,7 @@ struct shared {
     atomic_uint returned[WRITERS]; /* the last commit that returned */
     uint64_t *numbers[WRITERS];    /* commit_no of each commit, [i]; 0 unknown */
     atomic_uint writers_left;
+    atomic_uint looks; /* snapshots read so far */
     atomic_uint faults;
     pthread_mutex_t lock; /* guards what is below */
     char first_fault[300];
@@ -143,6 +145,14 @@ static int commit_one(struct thread *t, const struct batch *b, struct seam_acked
     return rc == SEAM_OK ? seam_commit(ticket, acked, err) : rc;
 }
 
+/* Writers may starve readers, which is no fault; but then little would be tested. */
+static void pace(struct shared *s, uint32_t i)
+{
+    while (atomic_load(&s->looks) < (uint64_t)i * LOOKS_LEAST / s->rounds &&
+           atomic_load(&s->faults) == 0)
+        sched_yield();
+}
+
 static void *writer(void *arg)
 {
     struct thread *t = arg;
@@ -161,6 +171,7 @@ static void *writer(void *arg)
         }
         s->numbers[t->id][i] = acked.commit_no;
         atomic_store(&s->returned[t->id], i);
+        pace(s, i);
     }
     atomic_fetch_sub(&s->writers_left, 1);
     return NULL;
@@ -329,6 +340,7 @@ static void *reader(void *arg)
             last = now;
         }
         seam_snap_close(snap);
+        atomic_fetch_add(&s->looks, 1);
         hold_pin(t, &pin, copy);
     }
     seam_unpin(&pin);
