@@ -37,14 +37,22 @@ static const struct seam_probe_cell *cell_of(const struct probed *p, enum seam_p
 static const char *volume_class(double us)
 {
     if (us < 20)
-        return "memory, or a device that does not flush: no durability";
-    if (us < 100)
-        return "protected cache or fast NVMe: flushes are cheap, batching gains little";
-    if (us < 1000)
-        return "local or virtual disk: batching and group commit gain much";
-    if (us < 10000)
-        return "network volume or consumer disk: without batching little is possible";
-    return "spinning disk or slow network volume: batch all you can";
+        return "memory, or a device that does not flush: no durability here";
+    if (us < 150)
+        return "a protected cache or fast NVMe";
+    if (us < 1500)
+        return "a local or virtual disk";
+    if (us < 15000)
+        return "a network volume or consumer disk";
+    return "a spinning disk or slow network volume";
+}
+
+/* What many records in one flush gain over a flush each, from the price of a larger flush. */
+static void print_batching(const struct seam_probe_cell *small, const struct seam_probe_cell *large)
+{
+    if (small && large)
+        printf("  16 times the bytes in one flush cost %.2fx: batching 16 records can gain up to %.1fx\n",
+               large->p50_us / small->p50_us, 16 * small->p50_us / large->p50_us);
 }
 
 static void print_ratio(const char *what, const struct seam_probe_cell *a,
@@ -82,10 +90,13 @@ static void print_text(const struct probed *p, bool color)
     const struct seam_probe_cell *base = cell_of(p, SEAM_PROBE_FDATASYNC, SEAM_PROBE_WRITTEN, 4096);
     printf("\n%s%s%s: %s\n", p->env.filesystem, p->env.device[0] ? " on " : "", p->env.device,
            base ? volume_class(base->p50_us) : "unknown");
-    print_ratio("a growing file instead of a written one", cell_of(p, SEAM_PROBE_FDATASYNC, SEAM_PROBE_GROWING, 4096), base);
-    print_ratio("fsync instead of fdatasync", cell_of(p, SEAM_PROBE_FSYNC, SEAM_PROBE_WRITTEN, 4096), base);
-    print_ratio("O_DIRECT|O_DSYNC instead of fdatasync", cell_of(p, SEAM_PROBE_DIRECT_DSYNC, SEAM_PROBE_WRITTEN, 4096), base);
-    print_ratio("64 KiB in one flush instead of 4 KiB (16x the bytes)", cell_of(p, SEAM_PROBE_FDATASYNC, SEAM_PROBE_WRITTEN, 65536), base);
+    print_ratio("a growing file instead of a written one",
+                cell_of(p, SEAM_PROBE_FDATASYNC, SEAM_PROBE_GROWING, 4096), base);
+    print_ratio("fsync instead of fdatasync",
+                cell_of(p, SEAM_PROBE_FSYNC, SEAM_PROBE_WRITTEN, 4096), base);
+    print_ratio("O_DIRECT|O_DSYNC instead of fdatasync",
+                cell_of(p, SEAM_PROBE_DIRECT_DSYNC, SEAM_PROBE_WRITTEN, 4096), base);
+    print_batching(base, cell_of(p, SEAM_PROBE_FDATASYNC, SEAM_PROBE_WRITTEN, 65536));
     for (size_t i = 0; p->env.not_durable[i]; i++)
         printf("CAREFUL  not a durability result: %s\n", p->env.not_durable[i]);
     for (size_t i = 0; p->env.careful[i]; i++)
@@ -109,10 +120,12 @@ static int print_json(const struct probed *p)
     }
     json_object_set_new(o, "schema", json_string("seam.probe/1"));
     json_object_set_new(o, "filesystem", json_string(p->env.filesystem));
-    json_object_set_new(o, "device", p->env.device[0] ? json_string(p->env.device) : json_null());
+    json_object_set_new(o, "device",
+                        p->env.device[0] ? json_string(p->env.device) : json_null());
     json_object_set_new(o, "volume", base ? json_string(volume_class(base->p50_us)) : json_null());
     json_object_set_new(o, "cells", list);
-    int failed = json_dumpf(o, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(9)) != 0 || putchar('\n') == EOF;
+    int failed = json_dumpf(o, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(9)) != 0;
+    failed = putchar('\n') == EOF || failed;
     json_decref(o);
     return failed ? BENCH_FAILED : BENCH_OK;
 }

@@ -125,7 +125,8 @@ void report_judge(struct report *r)
     }
     judge_answers(r);
     if (acked && !counted)
-        report_caveat(r, "flushes were not counted (no flush counter beside the command): acks are declared only");
+        report_caveat(r, "flushes were not counted: no flush counter beside the command, or a build "
+                         "with sanitizers; acks are declared only");
     for (size_t i = 0; r->env.not_durable[i]; i++)
         report_caveat(r, "not a durability result: %s", r->env.not_durable[i]);
     for (size_t i = 0; r->env.careful[i]; i++)

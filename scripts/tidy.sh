@@ -25,7 +25,8 @@ check_includes() { # rooms-path, allowed pattern for <seam/...> and foreign libr
         case $name in
         \"*)
             local own=${name//\"/}
-            [ -f "$(dirname "$file")/$own" ] || [ -n "$(find "$room" -path "*/$own" -print -quit)" ] ||
+            # The flush counter's page is what verify/ shares with bench/.
+            [ "$room/$own" = bench/flushcount.h ] || [ -f "$(dirname "$file")/$own" ] || [ -n "$(find "$room" -path "*/$own" -print -quit)" ] ||
                 breach "$file:$line: includes $name, which is not of its room"
             ;;
         *) [[ ${name//[<>]/} =~ ^($allowed)$ ]] || breach "$file:$line: $room may not include $name" ;;
