@@ -727,24 +727,24 @@ static int delete_numbered(struct seam_db *db, int n)
 static void full_store_is_emptied_and_filled(void **state)
 {
     struct room *r = *state;
-    struct seam_options o = {.mode = SEAM_OPEN_CREATE, .disk = 4 << 20, .stall_ms = UINT32_MAX};
+    struct seam_options o = {.mode = SEAM_OPEN_CREATE, .disk = 2 << 20, .stall_ms = UINT32_MAX};
     struct seam_db *db = must_open("lmdb:reserve_chunk=256K", r->store, &o);
     int first = 0, n = 0, rc = SEAM_OK;
-    for (int round = 0; round < 6; round++) {
-        for (n = 0; (rc = put_numbered(db, n, 300)) == SEAM_OK; n++)
-            assert_true(n < 100000);
+    for (int round = 0; round < 4; round++) {
+        for (n = 0; (rc = put_numbered(db, n, 1800)) == SEAM_OK; n++)
+            assert_true(n < 10000);
         assert_int_equal(rc, SEAM_E_NO_SPACE);
-        assert_true(n > 1000);
+        assert_true(n > 200);
         if (round == 0)
             first = n;
         assert_true(n > first / 2);
         for (int i = 0; i < n; i++)
             assert_int_equal(delete_numbered(db, i), SEAM_OK);
-        assert_true(file_size(r->data) <= 4 << 20);
+        assert_true(file_size(r->data) <= 2 << 20);
     }
     /* An old reader keeps what it sees; its pages are no room, and come back when it goes. */
     struct seam_snap *snap = NULL;
-    for (n = 0; (rc = put_numbered(db, n, 300)) == SEAM_OK; n++)
+    for (n = 0; (rc = put_numbered(db, n, 1800)) == SEAM_OK; n++)
         continue;
     assert_int_equal(seam_snap_open(db, &snap, NULL), SEAM_OK);
     for (int i = 0; i < n && rc != SEAM_OK; i++)
