@@ -53,7 +53,7 @@ static const char *version(void)
 
 /* ---- Seam's own records: the store's uuid and the epoch of the last open ---------------------- */
 
-static int own_put(MDB_txn *txn, MDB_dbi dbi, const char *name, const void *bytes, size_t len)
+int lmdb_own_put(MDB_txn *txn, MDB_dbi dbi, const char *name, const void *bytes, size_t len)
 {
     MDB_val k = {strlen(name), (void *)(uintptr_t)name};
     MDB_val v = {len, (void *)(uintptr_t)bytes};
@@ -76,6 +76,16 @@ static int own_check_uuid(const struct lmdb_engine *e, MDB_txn *txn, const uint8
                          "%s belongs to another store: put back the file made with this STORE",
                          LMDB_DATA_FILE);
     return SEAM_OK;
+}
+
+/* Pages of the largest value that was ever put; without a record, of the largest there can be. */
+static uint64_t own_largest(const struct lmdb_engine *e, MDB_txn *txn)
+{
+    MDB_val k = {7, (void *)(uintptr_t) "largest"}, v;
+    uint64_t n = LMDB_MAX_VALUE / e->space.page + 1;
+    if (mdb_get(txn, e->own, &k, &v) == 0 && v.mv_size == sizeof n)
+        memcpy(&n, v.mv_data, sizeof n);
+    return n;
 }
 
 /* ---- open ----------------------------------------------------------------------------------- */
@@ -103,9 +113,12 @@ static int first_txn(struct lmdb_engine *e, const struct seam_open_args *args, s
     if (rc == SEAM_OK && !args->create)
         rc = own_check_uuid(e, txn, args->uuid, err);
     if (rc == SEAM_OK && args->create)
-        mrc = own_put(txn, e->own, "uuid", args->uuid, 16);
+        mrc = lmdb_own_put(txn, e->own, "uuid", args->uuid, 16);
+    uint64_t none = 0;
+    if (rc == SEAM_OK && mrc == 0 && args->create)
+        mrc = lmdb_own_put(txn, e->own, "largest", &none, sizeof none);
     if (rc == SEAM_OK && mrc == 0 && !args->read_only)
-        mrc = own_put(txn, e->own, "epoch", &args->epoch, sizeof args->epoch);
+        mrc = lmdb_own_put(txn, e->own, "epoch", &args->epoch, sizeof args->epoch);
     if (rc == SEAM_OK && mrc == 0) {
         mrc = mdb_txn_commit(txn); /* of a read-only one: keeps the handles of the databases */
         txn = NULL;
@@ -121,7 +134,7 @@ static int second_txn(struct lmdb_engine *e, const struct seam_open_args *args,
     MDB_txn *txn = NULL;
     int rc = mdb_txn_begin(e->env, NULL, 0, &txn);
     if (rc == 0)
-        rc = own_put(txn, e->own, "epoch", &args->epoch, sizeof args->epoch);
+        rc = lmdb_own_put(txn, e->own, "epoch", &args->epoch, sizeof args->epoch);
     if (rc == 0) {
         rc = mdb_txn_commit(txn);
         txn = NULL;
@@ -225,6 +238,7 @@ static int writer_ready(struct lmdb_engine *e, const struct seam_open_args *args
     if (rc != SEAM_OK)
         return rc;
     rc = lmdb_tree_read(e, r->txn, &e->space.tree);
+    e->space.tree.largest = own_largest(e, r->txn);
     e->space.tree.used = lmdb_pages_used(e);
     lmdb_reader_give(e, r);
     if (rc != 0)

@@ -4,6 +4,11 @@
  * them go; it takes from a list once no reader is as old as its transaction. So the pages of all
  * lists below the oldest reader stay usable until a commit uses them.
  *
+ * A commit that takes from a list writes what is left of it again. A list longer than a page needs
+ * pages side by side for that. LMDB cuts what it writes into lists of one page as long as there are
+ * transaction numbers enough below the list's own; that is certain when all lists together have less
+ * than a page's worth for each number up to the first list's.
+ *
  * Relies on that layout (key: the transaction, 8 bytes; value: a count and so many page numbers, 8
  * bytes each, host order) and on mdb_reader_list for who reads what; both belong to LMDB 0.9.
  * Keeps true: never counts a page that LMDB could not use; what cannot be read counts as nothing. */
@@ -25,39 +30,47 @@ static int oldest_of(const char *line, void *arg)
     return 0;
 }
 
-static uint64_t count_lists(MDB_cursor *at, uint64_t oldest, const struct lmdb_tree *tree)
+static void count_lists(MDB_cursor *at, uint64_t oldest, const struct lmdb_tree *tree,
+                        uint64_t page, struct lmdb_free *ret)
 {
     MDB_val k, v;
-    uint64_t pages = 0;
+    struct lmdb_free found = {0, 0};
+    uint64_t first = 0, all = 0;
     int rc = mdb_cursor_get(at, &k, &v, MDB_FIRST);
-    for (unsigned i = 0; rc == 0 && i < LISTS_MOST; i++) {
+    for (unsigned i = 0; rc == 0; i++) {
         uint64_t txn, n;
-        if (k.mv_size != sizeof txn || v.mv_size < sizeof n)
-            return 0;
+        if (i == LISTS_MOST || k.mv_size != sizeof txn || v.mv_size < sizeof n)
+            return;
         memcpy(&txn, k.mv_data, sizeof txn);
         memcpy(&n, v.mv_data, sizeof n);
-        if (txn >= oldest)
-            break;
         if (n > v.mv_size / sizeof n - 1)
-            return 0;
-        pages += n;
+            return;
+        first = i == 0 ? txn : first;
+        all += v.mv_size / sizeof n;
+        found.usable += txn < oldest ? n : 0;
+        if (v.mv_size > page - 16)
+            found.runs += (v.mv_size + 15) / page + 1;
         rc = mdb_cursor_get(at, &k, &v, MDB_NEXT);
     }
-    return pages < tree->used ? pages : 0;
+    if (rc != MDB_NOTFOUND || found.usable > tree->used)
+        return;
+    if (all / (page / 16) > first) /* half of what a page takes, for lists to come */
+        found.runs = tree->free_large;
+    *ret = found;
 }
 
-uint64_t lmdb_reusable(struct lmdb_engine *e, const struct lmdb_tree *tree)
+void lmdb_free_count(struct lmdb_engine *e, const struct lmdb_tree *tree, struct lmdb_free *ret)
 {
     struct lmdb_reader *r = NULL;
     MDB_cursor *at = NULL;
-    uint64_t pages = 0;
+    ret->usable = 0;
+    ret->runs = tree->free_large;
     if (lmdb_reader_take(e, &r, NULL) != SEAM_OK)
-        return 0;
+        return;
     uint64_t oldest = mdb_txn_id(r->txn); /* this reader is in the table itself */
     if (mdb_reader_list(e->env, oldest_of, &oldest) >= 0 && mdb_cursor_open(r->txn, 0, &at) == 0) {
-        pages = count_lists(at, oldest, tree);
+        count_lists(at, oldest, tree, e->space.page, ret);
         mdb_cursor_close(at);
     }
     lmdb_reader_give(e, r);
-    return pages;
 }

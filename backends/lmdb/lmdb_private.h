@@ -48,7 +48,8 @@ int lmdb_check_file(const struct seam_platform *os, int dir, bool read_only, str
 /* Sizes of the newest tree, in pages. */
 struct lmdb_tree {
     uint64_t depth, branch, leaf, overflow; /* of the users' database */
-    uint64_t free_pages, free_runs; /* of LMDB's own list of free pages: all, and long records */
+    uint64_t free_pages, free_large; /* of LMDB's own list of free pages: all; its large records */
+    uint64_t largest; /* pages of the largest value there may be */
     uint64_t used;                          /* pages of the file in use: last page + 1 */
 };
 
@@ -57,7 +58,7 @@ struct lmdb_load {
     uint64_t puts, deletes;
     uint64_t ranges, covered;  /* range deletes, and the keys they cover at prepare */
     uint64_t node_bytes;       /* bytes its nodes take in leaves */
-    uint64_t overflow;         /* pages its large values take */
+    uint64_t overflow, largest; /* pages its large values take: all, and one at most */
 };
 
 /* What commits add to the tree that later ones may have to copy or let go. */
@@ -65,9 +66,16 @@ struct lmdb_growth {
     uint64_t tree, large; /* pages of the tree itself, and of large values */
 };
 
+/* What a walk through LMDB's list of free pages found. */
+struct lmdb_free {
+    uint64_t usable; /* pages that LMDB can use again from now on, whoever begins to read */
+    uint64_t runs;   /* pages of records that a commit may have to write again side by side */
+};
+
 /* The most pages that committing a load can add to the file, by the argument in lmdb_space.c. */
 struct lmdb_bound {
     uint64_t pages; /* all of them */
+    uint64_t list;  /* of its own record in the list of free pages */
     uint64_t runs;  /* those among them that must lie side by side */
     uint64_t room;  /* how much that could still rise if the tree grew for ever */
     struct lmdb_growth growth;
@@ -94,7 +102,9 @@ struct lmdb_space {
     struct lmdb_engine *engine; /* whose free pages are counted; NULL: none */
     pthread_mutex_t lock;   /* all down to groups */
     struct lmdb_tree tree;
-    uint64_t reusable; /* pages inside the file that may be used again; at least so many */
+    uint64_t reusable;  /* pages inside the file that may be used again; at least so many */
+    uint64_t free_runs; /* as lmdb_free.runs, at most; UINT64_MAX: not counted */
+    uint64_t counted;   /* in which group that was */
     uint64_t runs;     /* of all holds */
     uint64_t held;     /* how many they are */
     struct lmdb_hold *first, *last;
@@ -125,8 +135,7 @@ void lmdb_space_settle(struct lmdb_space *s, const struct lmdb_tree *tree, struc
 /* Makes blocks real for at least `pages` pages beyond those in use; false if the disk has not. */
 bool lmdb_space_ahead(struct lmdb_space *s, uint64_t pages);
 
-/* Pages that LMDB can use again from now on, whoever begins to read. */
-uint64_t lmdb_reusable(struct lmdb_engine *e, const struct lmdb_tree *tree);
+void lmdb_free_count(struct lmdb_engine *e, const struct lmdb_tree *tree, struct lmdb_free *ret);
 
 /* ---- the engine --------------------------------------------------------------------------- */
 
@@ -165,6 +174,7 @@ struct lmdb_engine {
     /* The leader's, under the group's exclusion. */
     bool meta_unsynced; /* the newest commit's meta page may be in the page cache only */
     bool lazy;          /* MDB_NOMETASYNC is set */
+    uint64_t largest;   /* as the newest transaction recorded it */
     uint64_t last_no;   /* newest commit_no */
     struct lmdb_counts counts;
 };
@@ -214,6 +224,8 @@ void lmdb_run(void *ctx, struct seam_member *first, size_t n);
 /* Reads the tree's sizes in a transaction of any kind; used is the caller's to set. */
 int lmdb_tree_read(struct lmdb_engine *e, MDB_txn *txn, struct lmdb_tree *ret);
 uint64_t lmdb_pages_used(struct lmdb_engine *e);
+/* Seam's own records. */
+int lmdb_own_put(MDB_txn *txn, MDB_dbi dbi, const char *name, const void *bytes, size_t len);
 
 extern const struct seam_backend seam_backend_lmdb;
 

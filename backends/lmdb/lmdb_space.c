@@ -34,6 +34,7 @@
 #define CAPPED_FROM 64u     /* pages touched, from which on the tree's size is taken into account */
 #define FREE_IDS 500u       /* page numbers that one page of the free list holds */
 #define FIXED_PAGES 12u     /* the main database's root, Seam's records, ends of the free list */
+#define COUNT_LASTS 256u    /* groups after which a count of the free list's runs is no more used */
 #define SHRINK_EVERY 256u   /* groups between two looks at what is taken ahead and not needed */
 #define SHRINK_CHUNKS 4u    /* so many steps too much are kept */
 #define SPARE_PAGES 128u    /* kept for deletions, and over a close for an open on a full disk */
@@ -76,12 +77,13 @@ void lmdb_space_bound(const struct lmdb_space *s, const struct lmdb_tree *tree,
     }
     uint64_t copied = touched + inner + splits + inner_splits;
     /* Its own record in the free list names every page it let go, large values included. */
-    uint64_t large = least(tree->overflow + others->large,
-                           (load->puts + deletes) * (LMDB_MAX_VALUE / s->page + 1));
+    uint64_t largest = tree->largest > load->largest ? tree->largest : load->largest;
+    uint64_t large = least(tree->overflow, (load->puts + deletes) * largest) + others->large;
     uint64_t freed = touched + inner + large + tree->free_pages + FIXED_PAGES;
-    uint64_t list = 2 * (freed / FREE_IDS + 2);
-    ret->pages = copied + load->overflow + FIXED_PAGES + tree->free_pages + list;
-    ret->runs = load->overflow + tree->free_runs + (freed > FREE_IDS / 2 ? list : 0);
+    ret->list = 2 * (freed / FREE_IDS + 2);
+    ret->pages = copied + load->overflow + FIXED_PAGES + tree->free_pages + ret->list;
+    ret->runs = load->overflow + least(tree->free_large, s->free_runs);
+    ret->runs += freed > FREE_IDS / 2 ? ret->list : 0;
     ret->growth.tree = splits + inner_splits;
     ret->growth.large = load->overflow;
     ret->room = most - copied;
@@ -126,6 +128,7 @@ int lmdb_space_open(struct lmdb_space *s, const struct seam_platform *os, uint64
 {
     s->os = os;
     s->cap = cap;
+    s->free_runs = UINT64_MAX;
     int rc = seam_ledger_open(os, cap, &s->ledger, err);
     if (rc != SEAM_OK)
         return rc;
@@ -168,7 +171,9 @@ void lmdb_space_load(const struct lmdb_space *s, const struct seam_op *ops, size
             uint64_t node = 8 + ops[i].key.len + value;
             ret->puts++;
             if (node > s->node_max) {
-                ret->overflow += (15 + value) / s->page + 1;
+                uint64_t pages = (15 + value) / s->page + 1;
+                ret->overflow += pages;
+                ret->largest = pages > ret->largest ? pages : ret->largest;
                 node = 16 + ops[i].key.len;
             }
             ret->node_bytes += node + 3;
@@ -266,14 +271,22 @@ static void hold_unlink(struct lmdb_space *s, struct lmdb_hold *h)
     s->held--;
 }
 
-/* Counts the pages that can be used again, if the blocks at hand do not do for so many bytes more. */
-static void recount(struct lmdb_space *s, uint64_t bytes)
+/* Counts the pages that can be used again, if the blocks at hand do not do for the load, and reckons
+ * its bound anew. */
+static void recount(struct lmdb_space *s, const struct lmdb_growth *others, struct lmdb_hold *hold)
 {
-    uint64_t want = taken(s) + seam_ledger_promised(s->ledger) + bytes;
-    if (s->engine == NULL || want <= least(s->cap, s->ready))
+    uint64_t room = least(s->cap, s->ready), want = hold->bound.pages * s->page;
+    want += taken(s) + seam_ledger_promised(s->ledger) + spare(s, &hold->load);
+    uint64_t runs = (s->tree.used + s->runs + hold->bound.runs) * s->page;
+    if (s->engine == NULL || (want <= room && runs <= room))
         return;
-    s->reusable = lmdb_reusable(s->engine, &s->tree);
+    struct lmdb_free found;
+    lmdb_free_count(s->engine, &s->tree, &found);
+    s->reusable = found.usable;
+    s->free_runs = found.runs;
+    s->counted = s->groups;
     seam_ledger_give(s->ledger, 0, taken(s));
+    lmdb_space_bound(s, &s->tree, &hold->load, others, &hold->bound);
 }
 
 int lmdb_space_take(struct lmdb_space *s, struct lmdb_hold *hold, uint64_t deadline_ns,
@@ -287,12 +300,12 @@ int lmdb_space_take(struct lmdb_space *s, struct lmdb_hold *hold, uint64_t deadl
         grown.large += h->bound.growth.large;
     }
     lmdb_space_bound(s, &s->tree, &hold->load, &grown, &hold->bound);
+    recount(s, &grown, hold);
     for (const struct lmdb_hold *h = s->first; h != NULL; h = h->next)
         others += hold_growth(h, hold);
     hold->bound.runs += list_growth(hold) * s->held;
     uint64_t bytes = (hold->bound.pages + others) * s->page, keep = spare(s, &hold->load);
     hold->asked = hold->bytes = bytes;
-    recount(s, bytes + keep);
     hold->next = NULL;
     hold->prev = s->last;
     *(s->last != NULL ? &s->last->next : &s->first) = hold;
@@ -343,9 +356,10 @@ static void hand_over(struct lmdb_space *s, struct lmdb_hold *hold)
 
 void lmdb_space_settle(struct lmdb_space *s, const struct lmdb_tree *tree, struct lmdb_hold *done)
 {
-    uint64_t bytes = 0, pages = 0;
+    uint64_t bytes = 0, pages = 0, lists = 0;
     pthread_mutex_lock(&s->lock);
     for (struct lmdb_hold *h = done; h != NULL; h = h->done) {
+        lists += h->bound.list;
         hand_over(s, h);
         hold_unlink(s, h);
         bytes += h->bytes;
@@ -356,6 +370,8 @@ void lmdb_space_settle(struct lmdb_space *s, const struct lmdb_tree *tree, struc
         s->worst_percent = added * 100 / pages;
     s->tree = *tree;
     s->reusable -= least(s->reusable, pages);
+    bool stale = s->free_runs == UINT64_MAX || s->groups - s->counted > COUNT_LASTS;
+    s->free_runs = stale ? UINT64_MAX : s->free_runs + lists;
     seam_ledger_give(s->ledger, bytes, taken(s));
     bool look = ++s->groups % SHRINK_EVERY == 0;
     pthread_mutex_unlock(&s->lock);

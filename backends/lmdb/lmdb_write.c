@@ -206,6 +206,23 @@ static void flush_meta(struct lmdb_engine *e, struct outcome *out)
         e->meta_unsynced = false;
 }
 
+/* Records, in the transaction that makes it so, that values may be larger now than any before: how
+ * many pages a deletion can let go rests on it. In powers of two, so that it is rarely written. */
+static int note_largest(struct lmdb_engine *e, MDB_txn *txn, const struct seam_member *first,
+                        size_t n, uint64_t *ret)
+{
+    uint64_t most = e->space.tree.largest, now = most;
+    for (const struct seam_member *m = first; n > 0; m = m->next, n--) {
+        const struct lmdb_hold *hold = m->commit->need.priv;
+        if (hold != NULL && hold->load.largest > most)
+            most = hold->load.largest;
+    }
+    while (now < most)
+        now = now == 0 ? 1 : 2 * now;
+    *ret = now;
+    return now == e->space.tree.largest ? 0 : lmdb_own_put(txn, e->own, "largest", &now, sizeof now);
+}
+
 static void transact(struct lmdb_engine *e, const struct seam_member *first, size_t n,
                      struct outcome *out)
 {
@@ -218,6 +235,7 @@ static void transact(struct lmdb_engine *e, const struct seam_member *first, siz
         return;
     out->txn = mdb_txn_id(txn);
     out->doing = "applying a commit";
+    out->rc = note_largest(e, txn, first, n, &e->largest);
     for (const struct seam_member *m = first; n > 0 && out->rc == 0; m = m->next, n--) {
         for (size_t i = 0; i < m->commit->n && out->rc == 0; i++)
             out->rc = apply_op(txn, e->keys, &m->commit->ops[i]);
@@ -276,7 +294,7 @@ int lmdb_tree_read(struct lmdb_engine *e, MDB_txn *txn, struct lmdb_tree *ret)
     ret->branch = st.ms_branch_pages;
     ret->leaf = st.ms_leaf_pages;
     ret->overflow = st.ms_overflow_pages;
-    ret->free_runs = list.ms_overflow_pages;
+    ret->free_large = list.ms_overflow_pages;
     ret->free_pages = list.ms_branch_pages + list.ms_leaf_pages + list.ms_overflow_pages;
     return 0;
 }
@@ -298,6 +316,7 @@ static void settle(struct lmdb_engine *e, struct seam_member *first, size_t n)
         lmdb_reader_give(e, r);
     }
     tree.used = lmdb_pages_used(e);
+    tree.largest = e->largest;
     for (struct seam_member *m = first; n > 0; m = m->next, n--) {
         struct lmdb_hold *hold = m->commit->need.priv;
         if (hold == NULL)
