@@ -1,8 +1,9 @@
 /* rawlog_check.c - measures the rail against its bar: DIR [ROUNDS [MILLISECONDS]].
  *
  * One thread, call by call in turn with a raw write and flush of as many bytes, both of bytes that
- * were just made, into as large a file: the ratio of the medians, at most 1.15. 32 threads: records a flush, at least 24. A tool, not a test: it depends
- * on the machine. Exit 0 when the median round meets the bar, 5 when not. */
+ * were just made, into as large a file: the ratio of the medians, at most 1.15. 32 threads: records
+ * a flush, at least 24. A tool, not a test: it depends on the machine. Exit 0 when the median round
+ * meets the bar, 5 when not. */
 #include "rails.h"
 
 #include <seam/platform.h>
