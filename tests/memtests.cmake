@@ -18,3 +18,7 @@ seam_test(conformance ARGS ${plain} LINK test_support TIMEOUT 600 LABELS short
           conformance_read.c conformance_floor.c conformance_cursor.c)
 seam_test(model ARGS ${plain} LINK test_support TIMEOUT 600 SOURCES test_model.c model.c)
 seam_test(threads ARGS ${plain} LINK test_support TIMEOUT 600 SOURCES test_threads.c)
+seam_test(reserve ARGS ${plain} LINK test_support TIMEOUT 600 SOURCES test_reserve.c)
+if(SEAM_HAVE_mem)
+  seam_test(mem LINK test_support LABELS short SOURCES test_mem.c)
+endif()
