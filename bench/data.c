@@ -93,7 +93,7 @@ int data_open(const char *path, struct data_dir *ret)
     }
     if (!realpath(path, full) || strlen(full) >= sizeof(ret->path) - 64)
         return bench_failed("seam bench", "the path of the data directory '%s' is too long", path);
-    snprintf(ret->path, sizeof(ret->path), "%s", full);
+    memcpy(ret->path, full, strlen(full) + 1);
     remove_stores(ret); /* of a run that was killed */
     return BENCH_OK;
 }

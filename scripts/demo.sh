@@ -6,7 +6,8 @@ cd "$(dirname "$0")/.."
 
 scripts/deps.sh
 cmake --preset release >/dev/null
-cmake --build --preset release -- --no-print-directory -s
+cmake --build --preset release --target seam >build/release/build.log 2>&1 ||
+    { tail -30 build/release/build.log >&2; exit 1; }
 
 mkdir -p seam-bench-results
 for profile in representative stress; do

@@ -13,7 +13,16 @@ build() { # preset, build directory, extra configure arguments
     local preset=$1 dir=$2
     shift 2
     cmake --preset "$preset" -B "$dir" "$@" >/dev/null
-    cmake --build "$dir" -j "$(nproc)" -- --no-print-directory -s
+    if ! cmake --build "$dir" -j "$(nproc)" >"$dir/build.log" 2>&1; then
+        grep -E -A5 'error|warning|\*\*\*' "$dir/build.log" | head -60
+        echo "test.sh: the build failed; all of it is in $dir/build.log" >&2
+        exit 1
+    fi
+    if grep -q 'warning:' "$dir/build.log"; then
+        grep -A3 'warning:' "$dir/build.log" | head -40
+        echo "test.sh: the build warns" >&2
+        exit 1
+    fi
 }
 
 run() { # build directory, extra ctest arguments

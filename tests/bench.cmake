@@ -1,0 +1,10 @@
+# The seam command: its parts, its command line, and a tiny run.
+seam_test(bench_parts SOURCES test_bench_parts.c LINK seam_bench_parts LABELS short)
+
+add_executable(json_check json_check.c)
+target_link_libraries(json_check PRIVATE seam_options PkgConfig::SEAM_JANSSON)
+foreach(part usage files run interrupt)
+  add_test(NAME cli.${part}
+    COMMAND ${PROJECT_SOURCE_DIR}/tests/cli.sh ${part} $<TARGET_FILE:seam> $<TARGET_FILE:json_check>)
+  set_tests_properties(cli.${part} PROPERTIES TIMEOUT 300 LABELS short)
+endforeach()

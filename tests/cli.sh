@@ -1,0 +1,131 @@
+#!/usr/bin/env bash
+# cli.sh PART SEAM JSON_CHECK - the command line: bad input gets its exit code and one line and
+# changes nothing on disk; a tiny run gives a valid document; Ctrl-C ends cleanly.
+set -uo pipefail
+part=$1 seam=$2 json_check=$3
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work" || exit 1
+failed=0
+
+complain() {
+    echo "FAILED: $*" >&2
+    failed=1
+}
+
+refuses() { # exit code, word that the message must hold, arguments...
+    local want=$1 word=$2 code
+    shift 2
+    "$seam" "$@" >out 2>err
+    code=$?
+    [ "$code" -eq "$want" ] || complain "seam $*: exit $code, not $want"
+    [ "$(wc -l <err)" -eq 1 ] || complain "seam $*: $(wc -l <err) lines on stderr: $(cat err)"
+    grep -qF -- "$word" err || complain "seam $*: does not name '$word': $(cat err)"
+    [ ! -s out ] || complain "seam $*: prints on stdout"
+    rm -f out err
+    [ -z "$(ls -A)" ] || complain "seam $*: leaves $(ls -A)"
+}
+
+usage() {
+    refuses 2 nosuch nosuch
+    refuses 2 nosuch bench --engines nosuch
+    refuses 2 "wrapper" bench --engines strict
+    refuses 2 nosuch bench --engines lmdb:nosuch=1
+    refuses 2 5Q bench --engines lmdb:map=5Q
+    refuses 2 "empty part" bench --engines lmdb,,mem
+    refuses 2 nosuch bench --profile nosuch
+    refuses 1 missing.ini bench --profile ./missing.ini
+    refuses 2 nosuch bench --profile representative:nosuch=1
+    refuses 2 nosuch bench --workloads append,nosuch
+    refuses 2 --nosuch bench --nosuch
+    refuses 2 5x bench --time 5x
+    refuses 2 --runs bench --runs 0
+    refuses 2 --runs bench --runs 1,2
+    refuses 2 --threads bench --threads 1,x
+    refuses 2 --batch bench --batch 0
+    refuses 2 sure bench --ack sure
+    refuses 2 --keys bench --keys 1
+    refuses 2 --value bench --value 1
+    refuses 2 --json bench --json
+    refuses 2 --quick bench --quick=1
+    refuses 2 pink bench --color pink
+    refuses 2 --seed bench --seed -1
+    refuses 2 stray bench stray
+    refuses 2 --nosuch engines --nosuch
+    refuses 2 --nosuch probe --nosuch
+    refuses 2 0s probe --time 0s
+    refuses 2 nosuch corpus --profile nosuch
+    refuses 2 --units corpus --units 0
+    for command in "" bench engines probe corpus; do
+        "$seam" $command --help >out 2>err || complain "seam $command --help: exit $?"
+        grep -q Examples out || complain "seam $command --help shows no examples"
+        [ ! -s err ] || complain "seam $command --help: prints on stderr"
+        rm -f out err
+    done
+    "$seam" bench --dry-run >out || complain "a dry run fails"
+    grep -q turns out || complain "a dry run prints no plan"
+    rm -f out
+    [ -z "$(ls -A)" ] || complain "a dry run leaves $(ls -A)"
+}
+
+files() {
+    mkdir foreign && echo mine >foreign/precious
+    for command in bench probe; do
+        "$seam" $command --dir foreign --time 0.02 >out 2>err
+        [ $? -eq 2 ] || complain "$command takes a foreign directory"
+        grep -q foreign err || complain "$command does not name the foreign directory"
+        [ "$(ls -A foreign)" = precious ] || complain "$command changes a foreign directory"
+    done
+    touch plain
+    "$seam" bench --dir plain >out 2>err && complain "takes a file for a directory"
+    "$seam" bench --dir missing/deep >out 2>err
+    [ $? -eq 1 ] || complain "a missing parent is not an error"
+    [ ! -e missing ] || complain "makes a parent"
+    "$seam" engines >/dev/full 2>err && complain "a full stdout is not an error"
+    "$seam" corpus --profile broker --units 1 >/dev/full 2>err && complain "a full stdout is not an error"
+    tiny=(bench --engines mem --workloads get --time 0.02 --runs 1 --keys 500 --dir data)
+    "$seam" "${tiny[@]}" >/dev/full 2>err && complain "a full stdout is not an error"
+    "$seam" "${tiny[@]}" --json /dev/full >out 2>err && complain "a full --json is not an error"
+    "$seam" "${tiny[@]}" --json missing/x >out 2>err && complain "--json into a missing directory is not an error"
+    [ ! -e data ] || complain "leaves its data directory"
+    mkdir empty && "$seam" "${tiny[@]}" --dir empty >out 2>err || complain "does not take an empty directory: $(cat err)"
+    [ -e empty/.seam-bench ] || complain "the directory that was there is not kept, with its marker"
+    touch empty/keep && "$seam" "${tiny[@]}" --dir empty >out 2>err || complain "does not take its own directory"
+    [ -e empty/keep ] || complain "removes what it did not make"
+}
+
+run() {
+    "$seam" bench --time 0.03 --runs 2 --keys 500 --threads 1,4 --batch 1,20 --dir data --json out.json >out 2>err ||
+        complain "a run fails: $(cat err; grep CAREFUL out)"
+    "$json_check" out.json || complain "the JSON is not what docs/bench-json.md says"
+    for word in APPEND PROJECTION LIMITS rawlog CAREFUL; do
+        grep -q "$word" out || complain "the report has no $word"
+    done
+    [ ! -e data ] || complain "leaves its data directory"
+    "$seam" bench --engines mem,limit:ops=104K+mem --workloads get,limits --time 0.02 --runs 1 --keys 500 --json - >out.json 2>err ||
+        complain "a run with --json - fails: $(cat err)"
+    "$json_check" out.json || complain "--json - is not one valid document"
+    "$seam" engines --json | "$json_check" --any - || complain "engines --json is not valid"
+    "$seam" corpus --profile broker --units 2 --json | "$json_check" --any - || complain "corpus --json is not valid"
+    "$seam" probe --time 0.1 --json | "$json_check" --any - || complain "probe --json is not valid"
+    [ -z "$(ls -A | grep -vE '^(out|err|out.json)$')" ] || complain "leaves $(ls -A)"
+}
+
+interrupt() {
+    "$seam" bench --workloads append --threads 1 --batch 1 --time 0.05 --runs 200 --dir data --json out.json >out 2>err &
+    local pid=$!
+    for _ in $(seq 200); do # until it is at work
+        [ -d data ] && ls data | grep -q store- && break
+        sleep 0.05
+    done
+    sleep 1
+    kill -INT $pid
+    wait $pid
+    [ $? -eq 130 ] || complain "an interrupted run does not exit with 130"
+    grep -q interrupted out || complain "does not say that it was interrupted"
+    "$json_check" out.json || complain "an interrupted run's JSON is not valid"
+    [ ! -e data ] || complain "an interrupted run leaves its data"
+}
+
+$part
+exit $failed
