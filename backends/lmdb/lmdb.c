@@ -2,15 +2,15 @@
  *
  * Relies on the library for the store directory and its LOCK: one writing process, or readers only.
  * So a read-only open needs no lock of LMDB's (MDB_NOLOCK), and writes nothing.
- * Keeps true: the address range is chosen at open and never changed (LMDB's resizing faults readers);
- * pages are never written through the map; MDB_NOSYNC is never set.
+ * Keeps true: the address range is chosen at open and never changed (LMDB's resizing faults
+ * readers); pages are never written through the map; MDB_NOSYNC is never set.
  *
  * OPEN REWRITES. The newest meta page that is seen here may be in the page cache only: written by a
  * process that was killed in the middle of its flush, or, after a failed flush, marked clean by the
- * kernel though it is not on the disk. Flushing it again would prove nothing. A commit writes one of
- * the two meta pages, in turn, and flushes first what the new tree refers to. So a writer commits
- * twice before anything is read: then both meta pages, and the trees they name, come from writes
- * whose flush returned. */
+ * kernel though it is not on the disk. Flushing it again would prove nothing. A commit writes one
+ * of the two meta pages, in turn, and flushes first what the new tree refers to. So a writer
+ * commits twice before anything is read: then both meta pages, and the trees they name, come from
+ * writes whose flush returned. */
 #include "lmdb_private.h"
 
 #include <errno.h>
@@ -22,8 +22,9 @@
 
 #define KEYS_NAME "keys"
 #define OWN_NAME "seam"
-#define OWN_READERS 64u  /* slots beyond limits.pins: counting ranges, sizes after a commit, stats */
-#define MAP_SLACK 4096u  /* pages of the range that the ledger does not give away */
+#define OWN_READERS 64u /* slots beyond limits.pins: counting ranges, sizes after a commit, stats  \
+                         */
+#define MAP_SLACK 4096u /* pages of the range that the ledger does not give away */
 #define OPEN_PAGES 64u  /* what the two commits of an open may need */
 
 static const struct seam_tuning lmdb_tunings[] = {
@@ -32,12 +33,12 @@ static const struct seam_tuning lmdb_tunings[] = {
     {"maxreaders", SEAM_TUNE_COUNT, "1024", "pins, snapshots and cursors open at once", 1, 60000,
      NULL},
     {"fill_wait", SEAM_TUNE_COUNT, "60",
-     "microseconds a commit waits for others, when three or more threads write; 0: never", 0, 100000,
-     NULL},
-    {"reserve_chunk", SEAM_TUNE_SIZE, "16M", "step in which disk is taken ahead of use", 64ull << 10,
-     1ull << 30, NULL},
-    {"readahead", SEAM_TUNE_FLAG, "1", "let the kernel read ahead; 0 for stores far beyond memory", 0,
-     1, NULL},
+     "microseconds a commit waits for others, when three or more threads write; 0: never", 0,
+     100000, NULL},
+    {"reserve_chunk", SEAM_TUNE_SIZE, "16M", "step in which disk is taken ahead of use",
+     64ull << 10, 1ull << 30, NULL},
+    {"readahead", SEAM_TUNE_FLAG, "1", "let the kernel read ahead; 0 for stores far beyond memory",
+     0, 1, NULL},
     {NULL, SEAM_TUNE_FLAG, NULL, NULL, 0, 0, NULL},
 };
 
@@ -51,7 +52,8 @@ static const char *version(void)
     return mdb_version(NULL, NULL, NULL);
 }
 
-/* ---- Seam's own records: the store's uuid and the epoch of the last open ---------------------- */
+/* ---- Seam's own records: the store's uuid and the epoch of the last open ----------------------
+ */
 
 int lmdb_own_put(MDB_txn *txn, MDB_dbi dbi, const char *name, const void *bytes, size_t len)
 {
@@ -375,8 +377,8 @@ static size_t describe(struct seam_engine *base, char *buf, size_t cap)
     }
     int n = snprintf(
         buf, cap,
-        "lmdb: txn %zu, page %u, depth %u, pages branch %zu leaf %zu overflow %zu free-list %" PRIu64
-        " used %zu, map %zu, readers %u of %u slots, reserved to byte %" PRIu64
+        "lmdb: txn %zu, page %u, depth %u, pages branch %zu leaf %zu overflow %zu free-list "
+        "%" PRIu64 " used %zu, map %zu, readers %u of %u slots, reserved to byte %" PRIu64
         " (%s), most of a reserve used %" PRIu64 "%%, groups redone singly %" PRId64 "\n",
         info.me_last_txnid, keys.ms_psize, keys.ms_depth, keys.ms_branch_pages, keys.ms_leaf_pages,
         keys.ms_overflow_pages, tree.free_pages, info.me_last_pgno + 1, info.me_mapsize,

@@ -3,12 +3,12 @@
  * LMDB believes what its meta page says: a file cut short faults with SIGBUS at the first page that
  * is gone, and a missing file becomes a new empty store. Both are found here, before the mapping.
  *
- * Relies on the layout that LMDB 0.9 writes (host byte order): a page header of 16 bytes whose flags
- * are at 10; then magic 4, version 4, address 8, map size 8, two database records of 48 (page size
- * or padding 4, flags 2, depth 2, branch, leaf, overflow pages and entries 8 each, root 8), last
- * page 8, transaction 8. Meta page 0 is at 0, meta page 1 one page on; the greater transaction is
- * the newest. Relies on Seam's writers to keep the file at least as long as its last page.
- * Keeps true: called only while no environment is open on the file. */
+ * Relies on the layout that LMDB 0.9 writes (host byte order): a page header of 16 bytes whose
+ * flags are at 10; then magic 4, version 4, address 8, map size 8, two database records of 48 (page
+ * size or padding 4, flags 2, depth 2, branch, leaf, overflow pages and entries 8 each, root 8),
+ * last page 8, transaction 8. Meta page 0 is at 0, meta page 1 one page on; the greater transaction
+ * is the newest. Relies on Seam's writers to keep the file at least as long as its last page. Keeps
+ * true: called only while no environment is open on the file. */
 #include "lmdb_private.h"
 
 #include <errno.h>
@@ -108,9 +108,8 @@ static int metas_check(const struct seam_platform *os, int fd, uint64_t size, st
                          LMDB_DATA_FILE);
     uint64_t need = (newest->last_page + 1) * newest->page_size;
     if (size < need)
-        return seam_fail(err, SEAM_E_CORRUPT,
-                         "%s: cut short to %llu bytes of %llu: " COPY_AGAIN, LMDB_DATA_FILE,
-                         (unsigned long long)size, (unsigned long long)need);
+        return seam_fail(err, SEAM_E_CORRUPT, "%s: cut short to %llu bytes of %llu: " COPY_AGAIN,
+                         LMDB_DATA_FILE, (unsigned long long)size, (unsigned long long)need);
     return SEAM_OK;
 }
 

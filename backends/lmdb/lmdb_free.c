@@ -6,12 +6,13 @@
  *
  * A commit that takes from a list writes what is left of it again. A list longer than a page needs
  * pages side by side for that. LMDB cuts what it writes into lists of one page as long as there are
- * transaction numbers enough below the list's own; that is certain when all lists together have less
- * than a page's worth for each number up to the first list's.
+ * transaction numbers enough below the list's own; that is certain when all lists together have
+ * less than a page's worth for each number up to the first list's.
  *
  * Relies on that layout (key: the transaction, 8 bytes; value: a count and so many page numbers, 8
  * bytes each, host order) and on mdb_reader_list for who reads what; both belong to LMDB 0.9.
- * Keeps true: never counts a page that LMDB could not use; what cannot be read counts as nothing. */
+ * Keeps true: never counts a page that LMDB could not use; what cannot be read counts as nothing.
+ */
 #include "lmdb_private.h"
 
 #include <stdio.h>

@@ -14,11 +14,11 @@
 #include <stdatomic.h>
 
 enum { /* places in lmdb_tunings and in seam_open_args.settings */
-    LMDB_SET_MAP,
-    LMDB_SET_MAXREADERS,
-    LMDB_SET_FILL_WAIT,
-    LMDB_SET_RESERVE_CHUNK,
-    LMDB_SET_READAHEAD
+       LMDB_SET_MAP,
+       LMDB_SET_MAXREADERS,
+       LMDB_SET_FILL_WAIT,
+       LMDB_SET_RESERVE_CHUNK,
+       LMDB_SET_READAHEAD
 };
 
 #define LMDB_DATA_FILE "data.mdb"
@@ -43,21 +43,22 @@ int lmdb_fail(struct seam_err *err, int rc, const char *doing);
  * shorter than its meta page says, not LMDB's, or damaged in its meta pages. */
 int lmdb_check_file(const struct seam_platform *os, int dir, bool read_only, struct seam_err *err);
 
-/* ---- space: pages promised to tickets (lmdb_space.c, lmdb_free.c) -------------------------------------- */
+/* ---- space: pages promised to tickets (lmdb_space.c, lmdb_free.c)
+ * -------------------------------------- */
 
 /* Sizes of the newest tree, in pages. */
 struct lmdb_tree {
     uint64_t depth, branch, leaf, overflow; /* of the users' database */
     uint64_t free_pages, free_large; /* of LMDB's own list of free pages: all; its large records */
-    uint64_t largest; /* pages of the largest value there may be */
-    uint64_t used;                          /* pages of the file in use: last page + 1 */
+    uint64_t largest;                /* pages of the largest value there may be */
+    uint64_t used;                   /* pages of the file in use: last page + 1 */
 };
 
 /* What a commit does to the tree, as far as its ops tell. */
 struct lmdb_load {
     uint64_t puts, deletes;
-    uint64_t ranges, covered;  /* range deletes, and the keys they cover at prepare */
-    uint64_t node_bytes;       /* bytes its nodes take in leaves */
+    uint64_t ranges, covered;   /* range deletes, and the keys they cover at prepare */
+    uint64_t node_bytes;        /* bytes its nodes take in leaves */
     uint64_t overflow, largest; /* pages its large values take: all, and one at most */
 };
 
@@ -98,21 +99,21 @@ struct lmdb_space {
     struct seam_ledger *ledger;
     int fd; /* LMDB's own descriptor of data.mdb */
     uint64_t page, node_max, chunk, cap;
-    bool real;              /* the file system keeps what fallocate gave */
+    bool real;                  /* the file system keeps what fallocate gave */
     struct lmdb_engine *engine; /* whose free pages are counted; NULL: none */
-    pthread_mutex_t lock;   /* all down to groups */
+    pthread_mutex_t lock;       /* all down to groups */
     struct lmdb_tree tree;
     uint64_t reusable;  /* pages inside the file that may be used again; at least so many */
     uint64_t free_runs; /* as lmdb_free.runs, at most; UINT64_MAX: not counted */
     uint64_t counted;   /* in which group that was */
-    uint64_t runs;     /* of all holds */
-    uint64_t held;     /* how many they are */
+    uint64_t runs;      /* of all holds */
+    uint64_t held;      /* how many they are */
     struct lmdb_hold *first, *last;
     uint64_t worst_percent; /* of its bound that any commit used */
     uint64_t groups;
     pthread_mutex_t file_lock; /* ready, peak */
-    uint64_t ready;         /* bytes from the start of the file that have blocks */
-    uint64_t peak;          /* the most that was needed of them since the last look */
+    uint64_t ready;            /* bytes from the start of the file that have blocks */
+    uint64_t peak;             /* the most that was needed of them since the last look */
 };
 
 void lmdb_space_bound(const struct lmdb_space *s, const struct lmdb_tree *tree,
@@ -130,7 +131,8 @@ int lmdb_space_take(struct lmdb_space *s, struct lmdb_hold *hold, uint64_t deadl
                     struct seam_err *err);
 /* The hold ends, and nothing came of it. */
 void lmdb_space_give(struct lmdb_space *s, struct lmdb_hold *hold);
-/* The holds of a group that was committed end, in its order, linked by `done`; the tree is now this. */
+/* The holds of a group that was committed end, in its order, linked by `done`; the tree is now
+ * this. */
 void lmdb_space_settle(struct lmdb_space *s, const struct lmdb_tree *tree, struct lmdb_hold *done);
 /* Makes blocks real for at least `pages` pages beyond those in use; false if the disk has not. */
 bool lmdb_space_ahead(struct lmdb_space *s, uint64_t pages);
@@ -200,8 +202,7 @@ void lmdb_snap_close(struct seam_engine *e, void *snap);
 int lmdb_get(struct seam_engine *e, void *snap, struct seam_slice key, struct seam_pin *ret,
              struct seam_err *err);
 int lmdb_near(struct seam_engine *e, void *snap, struct seam_slice lower, struct seam_slice upper,
-              enum seam_move how, struct seam_slice at, struct seam_pin *ret,
-              struct seam_err *err);
+              enum seam_move how, struct seam_slice at, struct seam_pin *ret, struct seam_err *err);
 void lmdb_unpin(struct seam_engine *e, struct seam_pin *pin);
 int lmdb_cursor_open(struct seam_engine *e, void *snap, struct seam_slice lower,
                      struct seam_slice upper, void **ret, struct seam_err *err);

@@ -1,8 +1,9 @@
 /* lmdb_read.c - snapshots, pins and cursors over pooled LMDB read transactions.
  *
  * A reader is a read transaction with its slot in LMDB's table and one cursor. Taking one renews it
- * to the newest commit, giving it back resets it: a parked reader keeps no page alive. A snapshot is
- * a reader; a pin read "now" owns a reader until unpin, so its bytes stay in the map without a copy.
+ * to the newest commit, giving it back resets it: a parked reader keeps no page alive. A snapshot
+ * is a reader; a pin read "now" owns a reader until unpin, so its bytes stay in the map without a
+ * copy.
  *
  * Relies on MDB_NOTLS (a read transaction moves between threads) and on LMDB's reads of one read
  * transaction not writing to it once the databases' roots have been read, which taking one for a
@@ -183,12 +184,24 @@ static int move(MDB_cursor *at, struct seam_slice lower, struct seam_slice upper
 {
     int rc = EINVAL;
     switch (how) {
-    case SEAM_FIRST: rc = seek_on(at, lower, k, v); break;
-    case SEAM_LAST: rc = seek_back(at, upper, false, k, v); break;
-    case SEAM_NEXT: rc = mdb_cursor_get(at, k, v, MDB_NEXT); break;
-    case SEAM_PREV: rc = mdb_cursor_get(at, k, v, MDB_PREV); break;
-    case SEAM_GE: rc = seek_on(at, target, k, v); break;
-    case SEAM_LE: rc = seek_back(at, target, true, k, v); break;
+    case SEAM_FIRST:
+        rc = seek_on(at, lower, k, v);
+        break;
+    case SEAM_LAST:
+        rc = seek_back(at, upper, false, k, v);
+        break;
+    case SEAM_NEXT:
+        rc = mdb_cursor_get(at, k, v, MDB_NEXT);
+        break;
+    case SEAM_PREV:
+        rc = mdb_cursor_get(at, k, v, MDB_PREV);
+        break;
+    case SEAM_GE:
+        rc = seek_on(at, target, k, v);
+        break;
+    case SEAM_LE:
+        rc = seek_back(at, target, true, k, v);
+        break;
     }
     if (rc != 0)
         return rc;

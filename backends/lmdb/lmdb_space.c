@@ -1,14 +1,14 @@
 /* lmdb_space.c - how many pages a commit can take, and the blocks for them.
  *
  * LMDB never writes over a page that a reader or the last durable tree may need: a commit copies
- * every page it changes. With readers that hold everything, all copies go to the end of the file. So
- * a commit can be promised only if the file has room for the most pages it can copy, split off and
- * fill with large values; that bound is computed here from its ops and the sizes of the tree.
+ * every page it changes. With readers that hold everything, all copies go to the end of the file.
+ * So a commit can be promised only if the file has room for the most pages it can copy, split off
+ * and fill with large values; that bound is computed here from its ops and the sizes of the tree.
  *
- * Room is what the file may still grow by, and the pages inside it that LMDB can use again. Those are
- * counted (lmdb_free.c) when the blocks at hand do not do; afterwards each commit is taken to have
- * used all it was promised, until they are counted again. Pages that must lie side by side (a large
- * value, a long list of freed pages) are promised from the end of the file only.
+ * Room is what the file may still grow by, and the pages inside it that LMDB can use again. Those
+ * are counted (lmdb_free.c) when the blocks at hand do not do; afterwards each commit is taken to
+ * have used all it was promised, until they are counted again. Pages that must lie side by side (a
+ * large value, a long list of freed pages) are promised from the end of the file only.
  *
  * The tree may grow between prepare and commit, by the commits of others. A bound that rests on the
  * size of the tree (no commit copies more leaves than there are) would then be too low. So who may
@@ -17,10 +17,10 @@
  *
  * Relies on the file system keeping blocks that fallocate gave: ext4, XFS and tmpfs do. On others
  * (copy-on-write ones need new blocks to write into old ones) only free space can be looked at.
- * Keeps true, where reservations are real: used - reusable + promised, and used + the promised runs,
- * are at most min(cap, blocks of the file); commits that put something leave a little of it to those
- * that only delete, so that a full store can be emptied; the file is never shorter than its last
- * page, which is what lmdb_check.c tests at the next open. */
+ * Keeps true, where reservations are real: used - reusable + promised, and used + the promised
+ * runs, are at most min(cap, blocks of the file); commits that put something leave a little of it
+ * to those that only delete, so that a full store can be emptied; the file is never shorter than
+ * its last page, which is what lmdb_check.c tests at the next open. */
 #include "lmdb_private.h"
 
 #include <assert.h>
@@ -30,7 +30,8 @@
 #include <sys/stat.h>
 #include <sys/vfs.h>
 
-#define TREE_DEPTH_LEAST 8u /* depth that small commits are reckoned with: more than trees reach */
+#define TREE_DEPTH_LEAST 8u /* depth that small commits are reckoned with: more than trees reach   \
+                             */
 #define CAPPED_FROM 64u     /* pages touched, from which on the tree's size is taken into account */
 #define FREE_IDS 500u       /* page numbers that one page of the free list holds */
 #define FIXED_PAGES 12u     /* the main database's root, Seam's records, ends of the free list */
@@ -50,12 +51,12 @@ static uint64_t round_up(uint64_t n, uint64_t step)
 }
 
 /* Leaves: an insertion copies one leaf and may split it; a deletion may merge it with a neighbour,
- * which is copied too. Splits of leaves beyond the first of each existing one need bytes: a half-full
- * page has to be filled again, and LMDB's split leaves at least a quarter free on one side. Inner
- * pages: as many per level, but no more than there are. Each that is full may split once; after
- * that a half takes three more of the longest keys, so on each level splits are at most a third of
- * those below (a half, over all levels), where a deletion that puts a longer key into a page counts
- * as an insertion. */
+ * which is copied too. Splits of leaves beyond the first of each existing one need bytes: a
+ * half-full page has to be filled again, and LMDB's split leaves at least a quarter free on one
+ * side. Inner pages: as many per level, but no more than there are. Each that is full may split
+ * once; after that a half takes three more of the longest keys, so on each level splits are at most
+ * a third of those below (a half, over all levels), where a deletion that puts a longer key into a
+ * page counts as an insertion. */
 void lmdb_space_bound(const struct lmdb_space *s, const struct lmdb_tree *tree,
                       const struct lmdb_load *load, const struct lmdb_growth *others,
                       struct lmdb_bound *ret)
@@ -139,8 +140,7 @@ int lmdb_space_open(struct lmdb_space *s, const struct seam_platform *os, uint64
         st.st_size = 0;
     s->ready = (uint64_t)st.st_size / s->page * s->page;
     /* Also fills the holes that a sparse copy may have, so that pages below the end are real. */
-    s->real = keeps_blocks(s->fd) && s->ready > 0 &&
-              os->allocate(os->ctx, s->fd, 0, s->ready) == 0;
+    s->real = keeps_blocks(s->fd) && s->ready > 0 && os->allocate(os->ctx, s->fd, 0, s->ready) == 0;
     return SEAM_OK;
 }
 
@@ -271,8 +271,8 @@ static void hold_unlink(struct lmdb_space *s, struct lmdb_hold *h)
     s->held--;
 }
 
-/* Counts the pages that can be used again, if the blocks at hand do not do for the load, and reckons
- * its bound anew. */
+/* Counts the pages that can be used again, if the blocks at hand do not do for the load, and
+ * reckons its bound anew. */
 static void recount(struct lmdb_space *s, const struct lmdb_growth *others, struct lmdb_hold *hold)
 {
     uint64_t room = least(s->cap, s->ready), want = hold->bound.pages * s->page;

@@ -1,19 +1,19 @@
 /* lmdb_write.c - prepare, and group commit in LMDB's one write transaction.
  *
- * ACKS. A commit that asks for OS or POWER is LMDB's full commit: pages, fdatasync, then the meta page
- * through an O_DSYNC descriptor: two flushes, and the new tree is shown to readers only after both.
- * A commit that asks for less sets MDB_NOMETASYNC: pages, fdatasync, then the meta page into the
- * page cache. It survives a kill; a power cut may take the newest such commit, never more, since the
- * next commit's fdatasync takes this meta page along before anything refers to newer pages. So the
- * store stays a prefix, and a full commit or mdb_env_sync raises all before it. (MDB_NOSYNC would
- * write the meta page before its tree, and is never used.) The flag belongs to the environment:
- * LMDB 0.9.24 ignores it as a flag of a transaction. It is set by the leader of a group, who is the
- * only writer; readers look at other bits of the same word only.
+ * ACKS. A commit that asks for OS or POWER is LMDB's full commit: pages, fdatasync, then the meta
+ * page through an O_DSYNC descriptor: two flushes, and the new tree is shown to readers only after
+ * both. A commit that asks for less sets MDB_NOMETASYNC: pages, fdatasync, then the meta page into
+ * the page cache. It survives a kill; a power cut may take the newest such commit, never more,
+ * since the next commit's fdatasync takes this meta page along before anything refers to newer
+ * pages. So the store stays a prefix, and a full commit or mdb_env_sync raises all before it.
+ * (MDB_NOSYNC would write the meta page before its tree, and is never used.) The flag belongs to
+ * the environment: LMDB 0.9.24 ignores it as a flag of a transaction. It is set by the leader of a
+ * group, who is the only writer; readers look at other bits of the same word only.
  *
  * Relies on engine/group.c: lmdb_run is called by one thread at a time, and begins and ends its
  * transaction on that thread, as LMDB's lock demands.
- * Keeps true: a group is one transaction, acked at the highest level asked in it; if a member cannot
- * be part of it, nothing was handed over and all are done singly. */
+ * Keeps true: a group is one transaction, acked at the highest level asked in it; if a member
+ * cannot be part of it, nothing was handed over and all are done singly. */
 #include "lmdb_private.h"
 
 #include <string.h>
@@ -38,8 +38,7 @@ static int count_range(MDB_cursor *at, const struct seam_op *op, uint64_t most, 
     uint64_t found = 0;
     int rc = mdb_cursor_get(at, &k, &v, MDB_SET_RANGE);
     while (rc == 0 && found <= most) {
-        if (op->head.ptr != NULL &&
-            seam_compare(seam_bytes(k.mv_data, k.mv_size), op->head) >= 0)
+        if (op->head.ptr != NULL && seam_compare(seam_bytes(k.mv_data, k.mv_size), op->head) >= 0)
             break;
         found++;
         rc = mdb_cursor_get(at, &k, &v, MDB_NEXT);
@@ -160,15 +159,17 @@ static int apply_op(MDB_txn *txn, MDB_dbi dbi, const struct seam_op *op)
         rc = mdb_del(txn, dbi, &k, NULL);
         rc = rc == MDB_NOTFOUND ? 0 : rc;
         break;
-    case SEAM_DELETE_RANGE: rc = delete_range(txn, dbi, op); break;
+    case SEAM_DELETE_RANGE:
+        rc = delete_range(txn, dbi, op);
+        break;
     }
     return rc;
 }
 
 /* What became of one transaction. */
 struct outcome {
-    int rc;         /* 0, or what LMDB said */
-    bool handed;    /* something may have reached the file's newest meta page */
+    int rc;      /* 0, or what LMDB said */
+    bool handed; /* something may have reached the file's newest meta page */
     const char *doing;
     uint64_t txn;
     int32_t flushes;
@@ -220,7 +221,8 @@ static int note_largest(struct lmdb_engine *e, MDB_txn *txn, const struct seam_m
     while (now < most)
         now = now == 0 ? 1 : 2 * now;
     *ret = now;
-    return now == e->space.tree.largest ? 0 : lmdb_own_put(txn, e->own, "largest", &now, sizeof now);
+    return now == e->space.tree.largest ? 0
+                                        : lmdb_own_put(txn, e->own, "largest", &now, sizeof now);
 }
 
 static void transact(struct lmdb_engine *e, const struct seam_member *first, size_t n,
