@@ -171,7 +171,7 @@ static int make_options(struct seam_rocksdb *r, bool create, rocksdb_options_t *
     rocksdb_options_set_max_background_jobs(o, (int)set[SEAM_ROCKSDB_SET_JOBS]);
     rocksdb_options_set_bytes_per_sync(o, 1 << 20); /* of tables: spreads their writeback */
     rocksdb_options_set_max_open_files(o, -1);
-    rocksdb_options_set_manifest_preallocation_size(o, 64 << 10);
+    rocksdb_options_set_manifest_preallocation_size(o, 4 << 10);
     rocksdb_options_set_stats_dump_period_sec(o, 0);
     rocksdb_options_set_stats_persist_period_sec(o, 0);
     if (set[SEAM_ROCKSDB_SET_DIRECT_IO]) {
