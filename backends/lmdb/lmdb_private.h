@@ -111,8 +111,8 @@ struct lmdb_space {
     struct lmdb_hold *first, *last;
     uint64_t worst_percent; /* of its bound that any commit used */
     uint64_t groups;
-    pthread_mutex_t file_lock; /* ready, peak */
-    uint64_t ready;            /* bytes from the start of the file that have blocks */
+    pthread_mutex_t file_lock; /* peak, and changes of ready */
+    _Atomic uint64_t ready;    /* bytes from the start of the file that have blocks */
     uint64_t peak;             /* the most that was needed of them since the last look */
 };
 

@@ -215,7 +215,10 @@ static int grow(struct lmdb_space *s, uint64_t want, uint64_t promised)
         if (left < promised)
             return -ENOSPC;
         to = to < want ? want : to;
-        return os->truncate(os->ctx, s->fd, to) < 0 ? -ENOSPC : (s->ready = to, 0);
+        if (os->truncate(os->ctx, s->fd, to) < 0)
+            return -ENOSPC;
+        s->ready = to;
+        return 0;
     }
     int rc = to < want ? -ENOSPC : os->allocate(os->ctx, s->fd, s->ready, to - s->ready);
     if (rc == -ENOSPC || rc == -EDQUOT || rc == -EFBIG) {
