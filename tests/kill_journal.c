@@ -126,7 +126,7 @@ struct ack {
 };
 
 struct run {
-    const char *dir;
+    char dir[512];
     struct support_rng rng;
     uint64_t seed;
     struct ack acks[ACKS]; /* of this round */
@@ -291,7 +291,7 @@ void kill_journal(void **state)
     (void)state;
     assert_non_null(run);
     run->rng.state = support_seed() + 3;
-    run->dir = support_dir();
+    (void)snprintf(run->dir, sizeof(run->dir), "%s", support_dir());
     for (unsigned i = 0; i < kills; i++) {
         uint64_t before[STREAMS];
         run->seed = support_next(&run->rng);

@@ -80,12 +80,13 @@ void kill_opens(void **state)
 {
     struct support_rng rng = {support_seed() + 1};
     struct crash_model *model = calloc(1, sizeof(*model));
-    const char *dir = support_dir();
     unsigned kills = kill_count(8);
     uint64_t epoch = 0, span;
+    char dir[512];
 
     (void)state;
     assert_non_null(model);
+    (void)snprintf(dir, sizeof(dir), "%s", support_dir());
     span = open_and_kill(dir, "4", 0, 0, &rng, &epoch) / 2 + 1;
     for (unsigned i = 0; i < kills; i++) {
         struct seam_options o = {.mode = SEAM_OPEN_EXISTING};
@@ -110,8 +111,9 @@ void kill_creates(void **state)
     assert_non_null(model);
     span = open_and_kill(support_dir(), "1", 0, 0, &rng, &epoch) + 1;
     for (unsigned i = 0; i < kills; i++) {
-        const char *dir = support_dir();
+        char dir[512];
         uint64_t times = 1 + support_below(&rng, 2);
+        (void)snprintf(dir, sizeof(dir), "%s", support_dir());
         epoch = 0;
         while (times-- > 0)
             (void)open_and_kill(dir, "1", 0, span, &rng, &epoch);

@@ -116,7 +116,7 @@ int kill_child_look(char **args)
 /* ---- the parent ----------------------------------------------------------------------------- */
 
 struct run {
-    const char *dir;
+    char dir[512];
     struct support_rng rng;
     struct crash_model model;
     struct crash_shape shape; /* of this round */
@@ -125,6 +125,7 @@ struct run {
     uint64_t acked[CRASH_WRITERS], invoked[CRASH_WRITERS];
     uint64_t commit_no[CRASH_WRITERS]; /* of acked */
     uint64_t seen[CRASH_WRITERS];      /* by the first who read */
+    uint64_t units, beyond, lost;      /* acked, there though not acked, begun and not there */
 };
 
 static void epoch_grew(struct run *run, uint64_t epoch)
@@ -242,10 +243,14 @@ static void verify(struct run *run)
     struct seam_db *db = support_open_with(support_spec(), run->dir, &o);
 
     epoch_grew(run, seam_db_epoch(db));
-    for (unsigned w = 0; w < run->writers; w++)
+    for (unsigned w = 0; w < run->writers; w++) {
+        run->units += run->acked[w] - run->model.done[w];
+        run->beyond += run->seen[w] - run->acked[w];
+        run->lost += run->invoked[w] - run->seen[w];
         assert_int_equal(crash_model_learn(&run->model, db, &run->shape, w, run->acked[w],
                                            run->invoked[w]),
                          run->seen[w]);
+    }
     check_order(run, db);
     crash_model_check(&run->model, db);
     write_own(run, db);
@@ -266,7 +271,7 @@ void kill_units(void **state)
         if (i % 8 == 0) { /* a store grows old over eight kills */
             memset(&run->model, 0, sizeof(run->model));
             run->epoch = 0;
-            run->dir = support_dir();
+            (void)snprintf(run->dir, sizeof(run->dir), "%s", support_dir());
             support_close(support_open_with(support_spec(), run->dir, &o));
         }
         run->shape = (struct crash_shape){support_next(&run->rng), CRASH_OPS, LONGEST};
@@ -275,5 +280,8 @@ void kill_units(void **state)
         look_and_die(run);
         verify(run);
     }
+    print_message("%u kills: %llu units acked, %llu there without, %llu begun and not there\n", kills,
+                  (unsigned long long)run->units, (unsigned long long)run->beyond,
+                  (unsigned long long)run->lost);
     free(run);
 }
