@@ -4,6 +4,7 @@
  * layer, option or value is an error that names it and what there is; the bottom layer of a parsed
  * spec is an engine with every required op, the others are wrappers. */
 #include "core.h"
+#include "storefile.h"
 
 #include <dlfcn.h>
 #include <stdio.h>
@@ -51,7 +52,8 @@ static int plugin_open(const char *path, struct seam_spec_layer *layer, struct s
 {
     typedef const struct seam_backend *entry_fn(void);
     entry_fn *entry = NULL;
-    layer->plugin = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    /* Never unloaded: errors hold names of limits, and threads of the engine's may still end. */
+    layer->plugin = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
     if (!layer->plugin)
         return seam_fail(err, SEAM_E_NO_ENGINE, "cannot load '%.60s': %s", path, dlerror());
     void *symbol = dlsym(layer->plugin, "seam_backend_entry");
@@ -60,19 +62,42 @@ static int plugin_open(const char *path, struct seam_spec_layer *layer, struct s
         return seam_fail(err, SEAM_E_NO_ENGINE,
                          "'%.80s' is no engine: it has no seam_backend_entry", path);
     layer->be = entry();
+    if (!layer->be)
+        return seam_fail(err, SEAM_E_NO_ENGINE, "'%.80s' gives no table of an engine", path);
     return SEAM_OK;
+}
+
+/* The name goes into STORE and into specs. */
+static bool name_good(const char *name)
+{
+    size_t n = name ? strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789_") : 0;
+    return n > 0 && n <= SEAM_STOREFILE_NAME_MAX && name[n] == 0;
+}
+
+static bool tunings_good(const struct seam_tuning *t)
+{
+    for (; t && t->name; t++)
+        if (!t->fallback || (t->kind == SEAM_TUNE_WORD && !t->words))
+            return false;
+    return true;
 }
 
 static int check_backend(const char *name, const struct seam_backend *be, struct seam_err *err)
 {
-    if (!be || be->abi != SEAM_BACKEND_ABI)
+    if (be->abi != SEAM_BACKEND_ABI)
         return seam_fail(err, SEAM_E_NO_ENGINE, "'%.60s' was built for ABI %u, this is %u", name,
-                         be ? be->abi : 0, SEAM_BACKEND_ABI);
+                         be->abi, SEAM_BACKEND_ABI);
+    if (!name_good(be->name))
+        return seam_fail(err, SEAM_E_NO_ENGINE, "'%.60s': its name is not [a-z0-9_]+ of at most %u",
+                         name, SEAM_STOREFILE_NAME_MAX);
+    if (!tunings_good(be->tunings))
+        return seam_fail(err, SEAM_E_NO_ENGINE, "'%.60s' has an option without a default or words",
+                         name);
     bool wrapper = be->flags & SEAM_BACKEND_WRAPPER;
     bool whole = be->limits && be->commit && be->sync && be->snap_open && be->snap_close &&
                  be->get && be->unpin && be->cursor_open && be->cursor_move &&
                  be->cursor_value && be->cursor_close;
-    if (!be->name || !be->open || !be->close || (!wrapper && !whole))
+    if (!be->open || !be->close || (!wrapper && !whole))
         return seam_fail(err, SEAM_E_NO_ENGINE, "'%.60s' lacks a required op of the table", name);
     if (!be->prepare != !be->abort && !wrapper)
         return seam_fail(err, SEAM_E_NO_ENGINE, "'%.60s' has one of prepare and abort", name);

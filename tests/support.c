@@ -17,7 +17,7 @@
 
 static struct {
     const char *spec;
-    char engine[64];
+    char engine[512];
     bool is_volatile;
     uint64_t seed;
     char root[256];
@@ -75,6 +75,22 @@ static bool find_engine(const char *name, struct seam_engine_info *ret)
     return false;
 }
 
+/* A plug-in is in no list; what it is shows when it is opened without a directory. */
+static int find_plugin(const char *spec, struct seam_engine_info *ret)
+{
+    struct seam_db *db = NULL;
+    struct seam_err err = {0};
+    int rc = seam_open(spec, NULL, NULL, &db, &err);
+
+    if (rc != SEAM_OK && rc != SEAM_E_NO_STORE) {
+        fprintf(stderr, "%s\n", err.text);
+        return 2;
+    }
+    ret->is_volatile = rc == SEAM_OK;
+    (void)seam_close(db, NULL);
+    return 0;
+}
+
 int support_begin(int argc, char **argv)
 {
     struct seam_engine_info info;
@@ -89,7 +105,11 @@ int support_begin(int argc, char **argv)
     last = strrchr(support.spec, '+');
     last = last ? last + 1 : support.spec;
     snprintf(support.engine, sizeof(support.engine), "%.*s", (int)strcspn(last, ":"), last);
-    if (!find_engine(support.engine, &info) || !info.built_in) {
+    if (strchr(support.engine, '/')) {
+        int rc = find_plugin(support.spec, &info);
+        if (rc != 0)
+            return rc;
+    } else if (!find_engine(support.engine, &info) || !info.built_in) {
         fprintf(stderr, "engine '%s' is not built in\n", support.engine);
         return 77;
     }
