@@ -161,7 +161,7 @@ static void test_bad_specs(void **state)
     expect_spec(support_text("nonesuch+%s", support_spec()), SEAM_E_NO_ENGINE, "nonesuch");
     expect_spec(support_text("%s+%s", support_engine(), support_spec()), SEAM_E_NO_ENGINE,
                 "comes last");
-    expect_spec(support_text("%s+strict", support_engine()), SEAM_E_NO_ENGINE, "strict");
+    expect_spec(support_text("%s+strict", support_engine()), SEAM_E_NO_ENGINE, "comes last");
     expect_spec("./no/such/library.so", SEAM_E_NO_ENGINE, "library.so");
     expect_spec(support_text("%s:nonesuch=1", support_engine()), SEAM_E_OPTION, "nonesuch");
     expect_spec(support_text("strict:nonesuch+%s", support_engine()), SEAM_E_OPTION, "nonesuch");
