@@ -315,7 +315,8 @@ static void limits(const struct seam_engine *base, struct seam_limits *ret)
         .range_keys = LMDB_MAX_RANGE_KEYS,
         .tickets = UINT64_MAX,
         .pins = e->maxreaders,
-        .caps = e->space.real ? SEAM_CAP_RESERVES : 0,
+        /* LMDB's assertions are compiled in: damaged pages can trip them. */
+        .caps = SEAM_CAP_MAY_ABORT | (e->space.real ? SEAM_CAP_RESERVES : 0u),
         .best = SEAM_ACK_POWER,
     };
 }
