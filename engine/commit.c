@@ -30,7 +30,8 @@ static int poison(struct seam_db *db, int rc, struct seam_err *err)
         return SEAM_E_UNKNOWN;
     if (rc != SEAM_E_UNKNOWN)
         err->code = SEAM_E_UNKNOWN;
-    err->unknown_acks = atomic_load(&db->unsynced);
+    uint64_t raised = atomic_load(&db->raised); /* first: it never passes weak */
+    err->unknown_acks = atomic_load(&db->weak) - raised;
     return SEAM_E_UNKNOWN;
 }
 
@@ -121,7 +122,8 @@ static void ticket_free(struct seam_ticket *t)
     struct seam_db *db = t->db;
     if (t->on_heap)
         db->os->free(db->os->ctx, t);
-    seam_ledger_give(db->tickets, 1, UINT64_MAX);
+    if (seam_fork_mark_holds(&db->mark)) /* a child's copy of the lock may be held for good */
+        seam_ledger_give(db->tickets, 1, UINT64_MAX);
 }
 
 void seam_abort(struct seam_ticket *t)
@@ -133,10 +135,14 @@ void seam_abort(struct seam_ticket *t)
     ticket_free(t);
 }
 
-/* Takes those that a flush is about to raise, so that two flushes at once cannot both count them. */
-static uint64_t claim_unsynced(struct seam_db *db, enum seam_ack level)
+/* A flush raises the weak acks given before it began, and only once it has returned: while it is on
+ * its way, and after it failed, they are in doubt for every commit that fails. */
+static void note_raised(struct seam_db *db, uint64_t weak_before)
 {
-    return level == SEAM_ACK_POWER ? atomic_exchange(&db->unsynced, 0) : 0;
+    uint64_t raised = atomic_load(&db->raised);
+    while (raised < weak_before &&
+           !atomic_compare_exchange_weak(&db->raised, &raised, weak_before))
+        ;
 }
 
 static int commit_done(struct seam_ticket *t, struct seam_acked *acked, struct seam_err *err)
@@ -148,12 +154,14 @@ static int commit_done(struct seam_ticket *t, struct seam_acked *acked, struct s
     if (t->window_ms == 0 || acked->given >= t->level)
         return SEAM_OK;
     acked->window_ms = t->window_ms;
-    if (seam_window_owe(db, t->level, t->window_ms, err) == SEAM_OK)
+    if (seam_window_owe(db, t->level, t->window_ms, NULL) == SEAM_OK)
         return SEAM_OK;
     acked->window_ms = 0; /* no thread to do it later: do it now */
     int rc = seam_db_raise(db, t->level, err);
     if (rc == SEAM_OK)
         acked->given = t->level;
+    else if (rc == SEAM_E_POISONED) /* by another meanwhile; this one was handed over */
+        rc = poison(db, rc, err);
     return rc;
 }
 
@@ -166,14 +174,16 @@ int seam_commit(struct seam_ticket *t, struct seam_acked *ret, struct seam_err *
         seam_abort(t);
         return rc;
     }
-    uint64_t raised = claim_unsynced(db, t->c.ack);
+    enum seam_ack asked = t->c.ack; /* a layer may ask for another below it */
+    uint64_t weak = atomic_load(&db->weak);
     rc = seam_layer_commit(db->top, &t->c, &acked, err);
     if (rc == SEAM_OK) {
-        if (acked.given > SEAM_ACK_NONE && acked.given < SEAM_ACK_POWER)
-            atomic_fetch_add(&db->unsynced, 1);
+        if (asked == SEAM_ACK_POWER) /* a level that is given unasked may have cost no flush */
+            note_raised(db, weak);
+        else if (acked.given > SEAM_ACK_NONE && acked.given < SEAM_ACK_POWER)
+            atomic_fetch_add(&db->weak, 1);
         rc = commit_done(t, &acked, err);
     } else {
-        atomic_fetch_add(&db->unsynced, raised);
         rc = poison(db, rc, err);
     }
     ticket_free(t);
@@ -194,17 +204,21 @@ int seam_db_raise(struct seam_db *db, enum seam_ack level, struct seam_err *err)
 {
     if (atomic_load(&db->poisoned))
         return poisoned(db, err);
-    uint64_t raised = claim_unsynced(db, level);
+    uint64_t weak = atomic_load(&db->weak);
     int rc = seam_layer_sync(db->top, level, err);
-    if (rc == SEAM_OK)
-        return SEAM_OK;
-    atomic_fetch_add(&db->unsynced, raised);
-    return poison(db, rc, err);
+    if (rc != SEAM_OK)
+        return poison(db, rc, err);
+    if (level == SEAM_ACK_POWER)
+        note_raised(db, weak);
+    return SEAM_OK;
 }
 
 int seam_sync(struct seam_db *db, enum seam_ack level, struct seam_err *err)
 {
     int rc = may_write(db, err);
+    if (rc == SEAM_OK && (unsigned)level > SEAM_ACK_POWER)
+        rc = seam_fail(err, SEAM_E_INVALID, "seam_sync takes a level without a window, not %u",
+                       (unsigned)level);
     if (rc == SEAM_OK)
         rc = check_ack(db, (uint32_t)level, err);
     if (rc != SEAM_OK || level == SEAM_ACK_NONE)

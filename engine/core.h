@@ -74,7 +74,8 @@ struct seam_db {
     bool read_only;
     _Atomic bool poisoned;
     _Atomic uint64_t handles;
-    _Atomic uint64_t unsynced; /* commits acked PROCESS or OS since the last good flush */
+    _Atomic uint64_t weak;     /* commits acked PROCESS or OS */
+    _Atomic uint64_t raised;   /* how many of them a flush has raised since: the first ones */
     _Atomic uint64_t commits, ops, user_bytes, stall_us;
 };
 

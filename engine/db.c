@@ -96,7 +96,8 @@ static uint64_t share(uint64_t limit, uint32_t percent)
 {
     if (limit == UINT64_MAX || percent == 100)
         return limit;
-    return limit / 100 * percent + limit % 100 * percent / 100;
+    uint64_t part = limit / 100 * percent + limit % 100 * percent / 100;
+    return part ? part : limit > 0; /* a limit of one op is not a limit of none */
 }
 
 static void set_limits(struct seam_db *db, const struct seam_options *o)
@@ -276,5 +277,9 @@ int seam_db_stats(struct seam_db *db, struct seam_stats *ret, struct seam_err *e
 
 size_t seam_db_describe(struct seam_db *db, char *buf, size_t cap)
 {
-    return seam_layer_describe(db->top, buf, cap);
+    if (seam_fork_mark_holds(&db->mark))
+        return seam_layer_describe(db->top, buf, cap);
+    if (cap)
+        buf[0] = 0;
+    return 0;
 }

@@ -54,10 +54,11 @@ int seam_ack_parse(const char *name)
     return -1;
 }
 
+/* Names and other libraries' texts come in as they are: no byte of them may steer a terminal. */
 static void one_line(char *text)
 {
     for (char *c = text; *c; c++)
-        if (*c == '\n' || *c == '\r')
+        if ((unsigned char)*c < 0x20 || *c == 0x7f)
             *c = ' ';
 }
 

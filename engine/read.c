@@ -89,8 +89,10 @@ static int check_key(const struct seam_db *db, struct seam_slice key, struct sea
 {
     if (key.len >= 1 && key.len <= db->limits.key && key.ptr)
         return SEAM_OK;
-    if (key.len <= db->limits.key)
+    if (key.len == 0)
         return seam_fail(err, SEAM_E_INVALID, "the key is empty: keys have at least 1 byte");
+    if (key.len <= db->limits.key)
+        return seam_fail(err, SEAM_E_INVALID, "the key has a length but no address");
     return seam_fail_limit(err, SEAM_E_INVALID, "key", db->limits.key, key.len, SEAM_NO_OP);
 }
 
@@ -186,7 +188,7 @@ static bool seek_of(const struct prefix_range *r, struct seam_slice key, bool fl
 }
 
 static int seek_pin(struct seam_db *db, struct seam_snap *snap, struct seam_slice prefix,
-                struct seam_slice key, bool floor, struct seam_pin *ret, struct seam_err *err)
+                    struct seam_slice key, bool floor, struct seam_pin *ret, struct seam_err *err)
 {
     struct prefix_range range;
     struct seam_pin pin;
@@ -194,6 +196,10 @@ static int seek_pin(struct seam_db *db, struct seam_snap *snap, struct seam_slic
     int rc = pin_begin(db, snap, &pin, err);
     if (rc != SEAM_OK)
         return rc;
+    if ((prefix.len && !prefix.ptr) || (key.len && !key.ptr)) {
+        rc = seam_fail(err, SEAM_E_INVALID, "a prefix or key has a length but no address");
+        return pin_end(db, rc, &pin, ret);
+    }
     if (prefix.len > db->limits.key) /* no key can begin with it */
         return pin_end(db, SEAM_NOTFOUND, &pin, ret);
     rc = prefix_range(db, prefix, &range, err);

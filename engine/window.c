@@ -5,7 +5,7 @@
  * while a flush takes under a quarter of it; a failed one poisons the db. */
 #include "core.h"
 
-#include <errno.h>
+#include <signal.h>
 #include <time.h>
 
 int seam_window_open(struct seam_window *w)
@@ -61,7 +61,11 @@ static int window_start(struct seam_db *db, struct seam_err *err)
     struct seam_window *w = &db->window;
     if (w->started)
         return SEAM_OK;
+    sigset_t all, before; /* the process's signals are for the caller's threads */
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
     int failed = pthread_create(&w->thread, NULL, window_main, db);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (failed)
         return seam_fail_os(err, failed, "cannot start the thread that flushes for ack windows");
     w->started = true;

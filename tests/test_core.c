@@ -247,6 +247,48 @@ static void ranges_are_for_the_store_to_say(void **state)
     assert_int_equal(fit.verdict, SEAM_NEVER);
 }
 
+/* 90 % of a limit of one is one. */
+static void a_limit_of_one_is_not_none(void **state)
+{
+    struct seam_db *db = NULL;
+    struct seam_limits limits;
+    struct seam_op op = {SEAM_PUT, {"k", 1}, {"v", 1}, {NULL, 0}};
+
+    (void)state;
+    assert_int_equal(seam_open("limit:ops=1+mem", NULL, NULL, &db, NULL), SEAM_OK);
+    seam_db_limits(db, &limits);
+    assert_int_equal(limits.ops, 1);
+    assert_int_equal(seam_write(db, &op, 1, SEAM_ACK_NONE, NULL, NULL), SEAM_OK);
+    assert_int_equal(seam_close(db, NULL), SEAM_OK);
+}
+
+static void slices_without_an_address_are_refused(void **state)
+{
+    const struct seam_slice bad = {NULL, 5}, good = {"k", 1};
+    struct seam_db *db = NULL;
+    struct seam_pin pin;
+    struct seam_err err;
+
+    (void)state;
+    assert_int_equal(seam_open("mem", NULL, NULL, &db, NULL), SEAM_OK);
+    assert_int_equal(seam_get(db, NULL, bad, &pin, &err), SEAM_E_INVALID);
+    assert_non_null(strstr(err.text, "no address"));
+    assert_int_equal(seam_floor(db, NULL, bad, good, &pin, &err), SEAM_E_INVALID);
+    assert_int_equal(seam_floor(db, NULL, good, bad, &pin, &err), SEAM_E_INVALID);
+    assert_int_equal(seam_ceiling(db, NULL, bad, good, &pin, &err), SEAM_E_INVALID);
+    assert_int_equal(seam_ceiling(db, NULL, good, bad, &pin, &err), SEAM_E_INVALID);
+    assert_int_equal(seam_close(db, NULL), SEAM_OK); /* no pin is held */
+}
+
+static void texts_steer_no_terminal(void **state)
+{
+    struct seam_err err;
+
+    (void)state;
+    seam_fail(&err, SEAM_E_IO, "one\ntwo\x1b[2J\tthree\x7f");
+    assert_string_equal(err.text, "one two [2J three ");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -257,6 +299,9 @@ int main(void)
         cmocka_unit_test(codes_and_texts),
         cmocka_unit_test(classify_says_what_prepare_does),
         cmocka_unit_test(ranges_are_for_the_store_to_say),
+        cmocka_unit_test(a_limit_of_one_is_not_none),
+        cmocka_unit_test(slices_without_an_address_are_refused),
+        cmocka_unit_test(texts_steer_no_terminal),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,8 +5,11 @@
 #include <seam/backend.h>
 #include <seam/seam.h>
 
+#include <dlfcn.h>
 #include <errno.h>
+#include <pthread.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -20,7 +23,25 @@ static struct {
     _Atomic bool fail_commit, fail_sync;
     _Atomic int syncs;
     uint32_t caps;
+    void (*meanwhile)(void); /* called once, while a commit is on its way */
+    bool no_threads;
+    int signals_blocked; /* in the thread that flushes: 1 or 0; -1: not seen */
+    struct seam_db *db;
+    struct seam_err err; /* of what went on meanwhile */
 } plan;
+
+#ifndef SEAM_SANITIZED
+/* The library's thread cannot be had while plan.no_threads. */
+int pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*start)(void *), void *arg)
+{
+    union {
+        void *symbol;
+        int (*call)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
+    } real;
+    real.symbol = dlsym(RTLD_NEXT, "pthread_create");
+    return plan.no_threads ? EAGAIN : real.call(thread, attr, start, arg);
+}
+#endif
 
 struct claims {
     struct seam_engine base;
@@ -55,6 +76,10 @@ static int claims_commit(struct seam_engine *e, struct seam_commit *c, struct se
                          struct seam_err *err)
 {
     enum seam_ack asked = c->ack;
+    void (*meanwhile)(void) = plan.meanwhile;
+    plan.meanwhile = NULL;
+    if (meanwhile)
+        meanwhile();
     if (plan.fail_commit) {
         seam_layer_abort(e->below, c);
         seam_fail_os(err, EIO, "the device");
@@ -70,8 +95,11 @@ static int claims_commit(struct seam_engine *e, struct seam_commit *c, struct se
 
 static int claims_sync(struct seam_engine *e, enum seam_ack level, struct seam_err *err)
 {
+    sigset_t blocked;
     (void)e;
     (void)level;
+    pthread_sigmask(SIG_SETMASK, NULL, &blocked);
+    plan.signals_blocked = sigismember(&blocked, SIGTERM) && sigismember(&blocked, SIGALRM);
     atomic_fetch_add(&plan.syncs, 1);
     return plan.fail_sync ? seam_fail(err, SEAM_E_UNKNOWN, "the flush failed") : SEAM_OK;
 }
@@ -97,7 +125,7 @@ static int setup(void **state)
     memset(&plan, 0, sizeof(plan));
     if (seam_open("claims+mem", NULL, &options, &db, NULL) != SEAM_OK)
         return -1;
-    *state = db;
+    *state = plan.db = db;
     return 0;
 }
 
@@ -176,6 +204,60 @@ static void acks_in_doubt_are_counted(void **state)
     assert_int_equal(seam_close(db, NULL), SEAM_OK);
 }
 
+static void fail_meanwhile(void)
+{
+    plan.fail_commit = true;
+    (void)put(plan.db, "m", SEAM_ACK_POWER, NULL, &plan.err);
+    plan.fail_commit = false;
+}
+
+/* Two flushes on their way at once: what either might have raised is in doubt for the one that
+ * fails, though the other began first. */
+static void acks_in_doubt_are_counted_for_each_that_fails(void **state)
+{
+    struct seam_db *db = *state;
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(put(db, "a", SEAM_ACK_PROCESS, NULL, NULL), SEAM_OK);
+    plan.meanwhile = fail_meanwhile;
+    (void)put(db, "b", SEAM_ACK_POWER, NULL, NULL);
+    assert_int_equal(plan.err.code, SEAM_E_UNKNOWN);
+    assert_int_equal(plan.err.unknown_acks, 3);
+    assert_int_equal(seam_close(db, NULL), SEAM_OK);
+}
+
+/* Handed over and then not raised: that is UNKNOWN, whoever poisoned the handle. */
+static void a_window_without_a_thread(void **state)
+{
+#ifdef SEAM_SANITIZED
+    assert_int_equal(seam_close(*state, NULL), SEAM_OK);
+    skip();
+#else
+    struct seam_db *db = *state;
+    struct seam_acked acked;
+    struct seam_err err;
+    plan.no_threads = true;
+    assert_int_equal(put(db, "a", SEAM_ACK_POWER | SEAM_ACK_WINDOW(9), &acked, &err), SEAM_OK);
+    assert_int_equal(acked.given, SEAM_ACK_POWER);
+    assert_int_equal(acked.window_ms, 0);
+    plan.meanwhile = fail_meanwhile;
+    assert_int_equal(put(db, "b", SEAM_ACK_POWER | SEAM_ACK_WINDOW(9), &acked, &err),
+                     SEAM_E_UNKNOWN);
+    assert_int_equal(err.code, SEAM_E_UNKNOWN);
+    assert_int_equal(seam_close(db, NULL), SEAM_OK);
+#endif
+}
+
+static void a_sync_takes_a_level_only(void **state)
+{
+    static const uint32_t bad[] = {SEAM_ACK_POWER + 1, SEAM_ACK_POWER | SEAM_ACK_WINDOW(5),
+                                   SEAM_ACK_WINDOW(1)};
+    struct seam_db *db = *state;
+    for (size_t i = 0; i < 3; i++)
+        assert_int_equal(seam_sync(db, (enum seam_ack)bad[i], NULL), SEAM_E_INVALID);
+    assert_int_equal(plan.syncs, 0);
+    assert_int_equal(seam_close(db, NULL), SEAM_OK);
+}
+
 static bool soon(const struct seam_db *db, int syncs, bool want_poisoned)
 {
     const struct seam_platform *os = seam_platform_system();
@@ -195,6 +277,7 @@ static void a_window_is_raised_by_itself(void **state)
     assert_int_equal(acked.given, SEAM_ACK_PROCESS);
     assert_int_equal(acked.window_ms, 20);
     assert_true(soon(db, 1, false));
+    assert_int_equal(plan.signals_blocked, 1);
     assert_int_equal(put(db, "b", SEAM_ACK_POWER, &acked, NULL), SEAM_OK);
     assert_int_equal(acked.given, SEAM_ACK_POWER);
     assert_int_equal(acked.window_ms, 0);
@@ -238,6 +321,9 @@ int main(void)
         TEST(after_unknown_nothing_is_written),
         TEST(reads_go_on_where_the_engine_says_so),
         TEST(acks_in_doubt_are_counted),
+        TEST(acks_in_doubt_are_counted_for_each_that_fails),
+        TEST(a_window_without_a_thread),
+        TEST(a_sync_takes_a_level_only),
         TEST(a_window_is_raised_by_itself),
         TEST(closing_raises_what_is_owed),
         TEST(a_window_that_cannot_be_kept_poisons),
