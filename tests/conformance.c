@@ -24,5 +24,6 @@ int main(int argc, char **argv)
     failed += conformance_read();
     failed += conformance_floor();
     failed += conformance_cursor();
+    failed += conformance_nomem();
     return failed != 0;
 }

@@ -14,6 +14,7 @@ int conformance_outcomes(void);
 int conformance_read(void);
 int conformance_floor(void);
 int conformance_cursor(void);
+int conformance_nomem(void);
 
 /* The child process of "two processes on one store": opens dir in this mode, reads a key, closes;
  * the answer is the exit status, 0 or a code's absolute value. */
