@@ -109,6 +109,7 @@ static void test_each_allocation_fails(void **state)
         support_remove(dir);
         assert_in_range(k, 1, 2000);
     } while (atomic_load(&until_failure) <= 0);
+    printf("%ld allocations failed, one at a time\n", k - 1);
 }
 
 int conformance_nomem(void)
