@@ -125,7 +125,7 @@ int full_child_fill(char **args)
 
     if (!db || !u)
         return 0;
-    for (uint64_t number = 1; refused < REFUSALS && number < 5000;) {
+    for (uint64_t number = 1; refused < REFUSALS && number < 1500;) {
         uint32_t ack = crash_pick_ack(&rng);
         int rc;
         /* What was refused is tried again with less and less, down to very little. */

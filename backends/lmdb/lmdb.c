@@ -26,6 +26,8 @@
                          */
 #define MAP_SLACK 4096u /* pages of the range that the ledger does not give away */
 #define OPEN_PAGES 64u  /* what the two commits of an open may need */
+#define SLOT_BYTES 64u /* what a reader's slot takes in lock.mdb */
+#define LOCK_HEAD 16u  /* so many slots are more than its header takes */
 
 static const struct seam_tuning lmdb_tunings[] = {
     {"map", SEAM_TUNE_SIZE, "256G", "address range, and so the most the store can grow to",
@@ -157,7 +159,24 @@ static int file_make(const struct seam_open_args *args, const char *name, struct
     return SEAM_OK;
 }
 
-static int files_ready(const struct seam_open_args *args, struct seam_err *err)
+/* LMDB sets the length of lock.mdb and writes it through a map: on a full disk that would end the
+ * process with SIGBUS, so its blocks are taken first. A file system that cannot is left to luck. */
+static int lock_blocks(const struct lmdb_engine *e, const struct seam_open_args *args,
+                       struct seam_err *err)
+{
+    const struct seam_platform *os = args->os;
+    int fd = os->open(os->ctx, args->dir, LMDB_LOCK_FILE, SEAM_FILE_WRITE);
+    if (fd < 0)
+        return seam_fail_os(err, -fd, "%s", LMDB_LOCK_FILE);
+    int rc = os->allocate(os->ctx, fd, 0, (e->maxreaders + OWN_READERS + LOCK_HEAD) * SLOT_BYTES);
+    os->close(os->ctx, fd);
+    if (rc >= 0 || rc == -EOPNOTSUPP)
+        return SEAM_OK;
+    return seam_fail_os(err, -rc, "taking the blocks of %s", LMDB_LOCK_FILE);
+}
+
+static int files_ready(const struct lmdb_engine *e, const struct seam_open_args *args,
+                       struct seam_err *err)
 {
     struct seam_file_info info;
     memset(&info, 0, sizeof info);
@@ -167,13 +186,12 @@ static int files_ready(const struct seam_open_args *args, struct seam_err *err)
         return rc;
     rc = args->os->stat(args->os->ctx, args->dir, LMDB_LOCK_FILE, &info);
     if (rc == -ENOENT || (rc >= 0 && info.kind == SEAM_FILE_ABSENT))
-        return file_make(args, LMDB_LOCK_FILE, err);
-    if (rc < 0)
-        return seam_fail_os(err, -rc, "%s", LMDB_LOCK_FILE);
-    if (info.kind != SEAM_FILE_REGULAR)
-        return seam_fail(err, SEAM_E_CORRUPT, "%s is not a regular file: remove it",
-                         LMDB_LOCK_FILE);
-    return SEAM_OK;
+        rc = file_make(args, LMDB_LOCK_FILE, err);
+    else if (rc < 0)
+        rc = seam_fail_os(err, -rc, "%s", LMDB_LOCK_FILE);
+    else if (info.kind != SEAM_FILE_REGULAR)
+        rc = seam_fail(err, SEAM_E_CORRUPT, "%s is not a regular file: remove it", LMDB_LOCK_FILE);
+    return rc == SEAM_OK ? lock_blocks(e, args, err) : rc;
 }
 
 static int env_open(struct lmdb_engine *e, const struct seam_open_args *args, struct seam_err *err)
@@ -226,10 +244,13 @@ static int writer_ready(struct lmdb_engine *e, const struct seam_open_args *args
     const struct seam_platform *os = args->os;
     int dead = 0, synced;
     (void)mdb_reader_check(e->env, &dead);
-    (void)lmdb_space_ahead(&e->space, OPEN_PAGES); /* else the commits below find their own room */
+    bool roomy = lmdb_space_ahead(&e->space, OPEN_PAGES); /* else the commits find their own room */
     int rc = first_txn(e, args, err);
     if (rc == SEAM_OK)
         rc = second_txn(e, args, err);
+    if (rc == SEAM_E_IO && !roomy) /* LMDB says so of a write that was cut short by a full disk */
+        return seam_fail(err, SEAM_E_NO_SPACE, "no room on the disk for the commits of an open: "
+                                               "free some");
     if (rc == SEAM_OK && (synced = os->sync_dir(os->ctx, args->dir)) < 0)
         rc = seam_fail_os(err, -synced, "flushing the engine's directory");
     if (rc != SEAM_OK)
@@ -274,7 +295,7 @@ static int engine_open(const struct seam_open_args *args, struct seam_engine **r
     e->read_only = args->read_only;
     e->maxreaders = args->settings[LMDB_SET_MAXREADERS];
     pthread_mutex_init(&e->pool_lock, NULL);
-    int rc = files_ready(args, err);
+    int rc = files_ready(e, args, err);
     if (rc == SEAM_OK)
         rc = env_open(e, args, err);
     if (rc == SEAM_OK)

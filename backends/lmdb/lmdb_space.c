@@ -201,6 +201,21 @@ static void shrink(struct lmdb_space *s)
     pthread_mutex_unlock(&s->file_lock);
 }
 
+static uint64_t file_size(const struct lmdb_space *s)
+{
+    struct stat st;
+    return fstat(s->fd, &st) == 0 ? (uint64_t)st.st_size : UINT64_MAX;
+}
+
+/* ext4 keeps the blocks that it gave before it ran out. The file may be longer than `ready`, by the
+ * commits of an open that found no room ahead: so it keeps its length, and what lies behind goes. */
+static void drop_partial(const struct lmdb_space *s)
+{
+    uint64_t size = file_size(s);
+    if (size != UINT64_MAX)
+        (void)s->os->truncate(s->os->ctx, s->fd, size);
+}
+
 /* Gives [ready, want) blocks, in steps. The size moves up with them, so that no commit pays for a
  * new size in its flush and a page that LMDB leaves unwritten at the end is inside the file. */
 static int grow(struct lmdb_space *s, uint64_t want, uint64_t promised)
@@ -222,13 +237,14 @@ static int grow(struct lmdb_space *s, uint64_t want, uint64_t promised)
     }
     int rc = to < want ? -ENOSPC : os->allocate(os->ctx, s->fd, s->ready, to - s->ready);
     if (rc == -ENOSPC || rc == -EDQUOT || rc == -EFBIG) {
+        drop_partial(s);
         to = round_up(want, s->page);
         rc = os->allocate(os->ctx, s->fd, s->ready, to - s->ready);
     }
     if (rc >= 0)
         rc = os->truncate(os->ctx, s->fd, to);
     if (rc < 0) {
-        (void)os->truncate(os->ctx, s->fd, s->ready); /* blocks of a partial success go back */
+        drop_partial(s);
         return rc;
     }
     s->ready = to;
@@ -387,6 +403,8 @@ bool lmdb_space_ahead(struct lmdb_space *s, uint64_t pages)
     pthread_mutex_lock(&s->file_lock);
     uint64_t want = (s->tree.used + pages) * s->page;
     int rc = want > s->ready ? grow(s, want, pages * s->page) : 0;
+    if (rc < 0 && file_size(s) < want) /* what commits do without, and leave unwritten, is inside */
+        (void)s->os->truncate(s->os->ctx, s->fd, want);
     pthread_mutex_unlock(&s->file_lock);
     return rc >= 0;
 }
