@@ -59,6 +59,8 @@ enum seam_ack seam_window_close(struct seam_window *w);
 /* Three counts of open handles in one word, so that their sum is checked in one step. */
 enum { SEAM_HANDLE_PIN = 0, SEAM_HANDLE_CURSOR = 21, SEAM_HANDLE_SNAP = 42 };
 #define SEAM_HANDLE_MASK ((UINT64_C(1) << 21) - 1)
+/* The most that limits.pins tells: below the mask by as many threads as may overshoot at once. */
+#define SEAM_HANDLES_MOST (SEAM_HANDLE_MASK - 4096)
 
 struct seam_db {
     const struct seam_platform *os;

@@ -111,6 +111,8 @@ static void set_limits(struct seam_db *db, const struct seam_options *o)
     l->range_keys = share(l->range_keys, percent);
     if (tickets < l->tickets)
         l->tickets = tickets;
+    if (l->pins > SEAM_HANDLES_MOST)
+        l->pins = SEAM_HANDLES_MOST;
 }
 
 static int open_dir(struct seam_db *db, const char *dir, const struct seam_options *o,

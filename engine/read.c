@@ -22,7 +22,7 @@ static uint64_t handle_sum(uint64_t word)
 
 int seam_handle_take(struct seam_db *db, int kind, struct seam_err *err)
 {
-    uint64_t max = db->limits.pins < SEAM_HANDLE_MASK ? db->limits.pins : SEAM_HANDLE_MASK - 4096;
+    uint64_t max = db->limits.pins;
     uint64_t before = atomic_fetch_add(&db->handles, UINT64_C(1) << kind);
     if (handle_sum(before) < max)
         return SEAM_OK;
