@@ -11,11 +11,19 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #define MARKER ".seam-bench"
 #define STORE_PREFIX "store-"
+#define PROBE_PREFIX "seam-probe-" /* probe.c's files, removed by it unless it was killed */
+
+static bool is_ours(const char *name)
+{
+    return strncmp(name, STORE_PREFIX, strlen(STORE_PREFIX)) == 0 ||
+           strncmp(name, PROBE_PREFIX, strlen(PROBE_PREFIX)) == 0;
+}
 
 static bool is_empty(const char *path)
 {
@@ -42,7 +50,7 @@ bool data_remove_store(const struct data_dir *d, const char *name)
     char path[2 * BENCH_PATH];
     struct stat s;
     snprintf(path, sizeof(path), "%s/%s", d->path, name);
-    if (strncmp(name, STORE_PREFIX, strlen(STORE_PREFIX)) != 0)
+    if (!is_ours(name))
         return false;
     if (lstat(path, &s) != 0)
         return errno == ENOENT;
@@ -53,46 +61,63 @@ static void remove_stores(const struct data_dir *d)
 {
     DIR *dir = opendir(d->path);
     for (struct dirent *e; dir && (e = readdir(dir)) != NULL;)
-        if (strncmp(e->d_name, STORE_PREFIX, strlen(STORE_PREFIX)) == 0)
+        if (is_ours(e->d_name))
             (void)data_remove_store(d, e->d_name);
     if (dir)
         closedir(dir);
 }
 
-static bool make_marker(const char *path)
+/* The marker is also the lock, so that two runs do not remove each other's stores. */
+static int open_marker(const char *path)
 {
     char marker[2 * BENCH_PATH];
     snprintf(marker, sizeof(marker), "%s/" MARKER, path);
-    int fd = open(marker, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
-    if (fd >= 0)
-        close(fd);
-    return fd >= 0;
+    return open(marker, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+}
+
+static int give_up(struct data_dir *d, const char *path)
+{
+    if (d->lock_fd >= 0)
+        close(d->lock_fd);
+    if (d->made)
+        rmdir(path);
+    d->path[0] = 0;
+    return BENCH_FAILED;
 }
 
 int data_open(const char *path, struct data_dir *ret)
 {
     char marker[2 * BENCH_PATH], full[PATH_MAX];
     memset(ret, 0, sizeof(*ret));
+    ret->lock_fd = -1;
     snprintf(marker, sizeof(marker), "%s/" MARKER, path);
     if (mkdir(path, 0700) == 0)
         ret->made = true;
     else if (errno != EEXIST)
-        return bench_failed("seam bench", "cannot make the data directory '%s': %s", path,
+        return bench_failed("seam", "cannot make the data directory '%s': %s", path,
                             strerror(errno));
     if (access(marker, F_OK) != 0 && !is_empty(path)) {
-        return bench_usage("seam bench",
+        return bench_usage("seam",
                            "'%s' is not empty and not a directory of this command's: name another with --dir",
                            path);
     }
-    if (!make_marker(path)) {
-        int why = errno;
-        if (ret->made)
-            rmdir(path);
-        return bench_failed("seam bench", "cannot write in the data directory '%s': %s", path,
-                            strerror(why));
+    ret->lock_fd = open_marker(path);
+    if (ret->lock_fd < 0) {
+        (void)bench_failed("seam", "cannot write in the data directory '%s': %s", path,
+                           strerror(errno));
+        return give_up(ret, path);
     }
-    if (!realpath(path, full) || strlen(full) >= sizeof(ret->path) - 64)
-        return bench_failed("seam bench", "the path of the data directory '%s' is too long", path);
+    if (flock(ret->lock_fd, LOCK_EX | LOCK_NB) != 0) {
+        (void)bench_failed("seam", "'%s' is in use by another run: wait, or name another with --dir",
+                           path);
+        ret->made = false;
+        return give_up(ret, path);
+    }
+    if (!realpath(path, full) || strlen(full) >= sizeof(ret->path) - 64) {
+        (void)bench_failed("seam", "the path of the data directory '%s' is too long", path);
+        unlink(marker);
+        return give_up(ret, path);
+    }
     memcpy(ret->path, full, strlen(full) + 1);
     remove_stores(ret); /* of a run that was killed */
     return BENCH_OK;
@@ -104,9 +129,10 @@ void data_close(struct data_dir *d)
     if (!d->path[0])
         return;
     remove_stores(d);
-    if (!d->made)
-        return;
     snprintf(marker, sizeof(marker), "%s/" MARKER, d->path);
-    unlink(marker);
-    rmdir(d->path);
+    if (d->made) {
+        unlink(marker);
+        rmdir(d->path);
+    }
+    close(d->lock_fd);
 }

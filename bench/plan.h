@@ -79,6 +79,7 @@ double plan_estimate(const struct plan *p, const struct plan_row *rows, size_t n
 struct data_dir {
     char path[BENCH_PATH]; /* absolute */
     bool made;             /* by this run */
+    int lock_fd;           /* the marker, locked */
 };
 /* An exit code; one line has been told if it is not BENCH_OK. */
 int data_open(const char *path, struct data_dir *ret);

@@ -13,6 +13,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -254,6 +255,9 @@ static void child_exec(int in, int out, const char *count_dir)
     signal(SIGINT, SIG_DFL);
     signal(SIGTERM, SIG_DFL);
     setpgid(0, 0);
+#ifdef __linux__
+    prctl(PR_SET_PDEATHSIG, SIGKILL); /* a run that is killed leaves no turn behind */
+#endif
     if (counter_path(counter, sizeof(counter))) {
         setenv("LD_PRELOAD", counter, 1);
         setenv("SEAM_FLUSHCOUNT_DIR", count_dir, 1);

@@ -6,5 +6,6 @@ target_link_libraries(json_check PRIVATE seam_options PkgConfig::SEAM_JANSSON)
 foreach(part usage files run interrupt)
   add_test(NAME cli.${part}
     COMMAND ${PROJECT_SOURCE_DIR}/tests/cli.sh ${part} $<TARGET_FILE:seam> $<TARGET_FILE:json_check>)
-  set_tests_properties(cli.${part} PROPERTIES TIMEOUT 300 LABELS short)
+  set_tests_properties(cli.${part} PROPERTIES TIMEOUT 300 LABELS short
+    ENVIRONMENT "TSAN_OPTIONS=ignore_noninstrumented_modules=1 halt_on_error=1")
 endforeach()

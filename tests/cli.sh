@@ -125,6 +125,24 @@ interrupt() {
     grep -q interrupted out || complain "does not say that it was interrupted"
     "$json_check" out.json || complain "an interrupted run's JSON is not valid"
     [ ! -e data ] || complain "an interrupted run leaves its data"
+    # A run that is killed leaves no turn behind, and the next one tidies up after it.
+    "$seam" bench --workloads append --threads 1 --batch 1 --time 5 --runs 9 --dir data >out 2>err &
+    pid=$!
+    for _ in $(seq 200); do
+        [ -d data ] && ls data | grep -q store-turn && break
+        sleep 0.05
+    done
+    "$seam" bench --workloads limits --dir data >out2 2>err2
+    [ $? -eq 1 ] || complain "two runs share a directory"
+    grep -q "in use" err2 || complain "does not say that the directory is in use: $(cat err2)"
+    kill -KILL $pid
+    wait $pid 2>/dev/null
+    for _ in $(seq 200); do
+        pgrep -f "^seam turn" -P 1 >/dev/null || break
+        sleep 0.05
+    done
+    "$seam" bench --workloads limits --dir data >out 2>err || complain "does not go on after a kill: $(cat err)"
+    [ -z "$(ls data)" ] || complain "does not tidy up after a killed run"
 }
 
 $part
