@@ -271,11 +271,11 @@ static void creates_full(enum disk_kind kind)
     assert_non_null(run);
     for (unsigned i = 0; i < 8; i++) {
         struct support_rng rng = {support_seed() + 300 + i};
-        uint64_t room = support_below(&rng, 300) << 10;
+        uint64_t room = support_below(&rng, i < 5 ? 300 : 900) << 10;
         begin(run, kind, support_next(&rng), room);
         fill(run, SEAM_OPEN_NEW);
         report(run, number(room));
-        if (run->open_code != SEAM_OK)
+        if (run->open_code != SEAM_OK && !run->aborted)
             assert_int_equal(access(run->store, F_OK), -1); /* created whole or not at all */
         recover(run);
         end(run);

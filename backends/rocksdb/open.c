@@ -58,14 +58,17 @@ static int list_one(void *arg, const char *name)
         l->space.tables += info.size;
     if (len > 5 && strcmp(name + len - 5, ".blob") == 0)
         l->space.tables += info.size / 4; /* the share that is collected at once */
-    if (len > 4 && strcmp(name + len - 4, ".log") == 0 && info.allocated > info.size)
-        l->space.log_spare += info.allocated - info.size;
+    if (len > 4 && strcmp(name + len - 4, ".log") == 0) {
+        l->space.logs += info.size;
+        if (info.allocated > info.size)
+            l->space.log_spare += info.allocated - info.size;
+    }
     return 0;
 }
 
 int seam_rocksdb_list(struct seam_rocksdb *r, struct seam_rocksdb_space *ret)
 {
-    struct listing l = {r, {0, 0, 0, 0}};
+    struct listing l = {r, {0, 0, 0, 0, 0}};
     int rc = r->os->list(r->os->ctx, r->dir, list_one, &l);
     if (rc < 0)
         return rc;
@@ -323,6 +326,28 @@ static int open_db(struct seam_rocksdb *r, const struct seam_open_args *args, st
     return SEAM_OK;
 }
 
+#define OPEN_DISK (256u << 10) /* what an open writes beside the tables of the logs, at most */
+
+/* An open makes tables of what lies in the logs, before these go, and a manifest. If it ran out of
+ * room on the way it would have changed files, so it is not begun. A new store is opened twice. */
+static int room_to_open(struct seam_rocksdb *r, const struct seam_open_args *args,
+                        struct seam_err *err)
+{
+    struct seam_rocksdb_space space = {0, 0, 0, 0, 0};
+    uint64_t available;
+    int rc = args->create ? 0 : seam_rocksdb_list(r, &space);
+    if (rc >= 0)
+        rc = r->os->space(r->os->ctx, r->dir, &available);
+    if (rc < 0)
+        return seam_fail_os(err, -rc, "rocksdb: asking the file system for its free space");
+    uint64_t need = space.logs + space.logs / 16 + (args->create ? 2u : 1u) * OPEN_DISK;
+    if (available >= need)
+        return SEAM_OK;
+    return seam_fail(err, SEAM_E_NO_SPACE,
+                     "rocksdb: an open needs %llu bytes of the disk, and %llu are free: free some",
+                     (unsigned long long)need, (unsigned long long)available);
+}
+
 int seam_rocksdb_open(const struct seam_open_args *args, struct seam_engine **ret,
                       struct seam_err *err)
 {
@@ -353,8 +378,10 @@ int seam_rocksdb_open(const struct seam_open_args *args, struct seam_engine **re
     }
     if (rc == SEAM_OK) {
         memset(r->beyond, 0xff, SEAM_ROCKSDB_KEY + 1);
-        rc = open_db(r, args, err);
+        rc = args->read_only ? SEAM_OK : room_to_open(r, args, err);
     }
+    if (rc == SEAM_OK)
+        rc = open_db(r, args, err);
     atomic_store(&r->unlisted, UINT64_MAX / 8); /* list before the first use */
     if (rc != SEAM_OK) {
         instance_free(r);

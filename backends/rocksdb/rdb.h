@@ -86,6 +86,7 @@ struct seam_rocksdb_space {
     uint64_t allocated; /* to them */
     uint64_t tables;    /* what compactions may copy: of the tables, and a quarter of the blobs */
     uint64_t log_spare; /* allocated to logs in advance and not used yet */
+    uint64_t logs;      /* size of the logs */
 };
 int seam_rocksdb_list(struct seam_rocksdb *r, struct seam_rocksdb_space *ret);
 /* An integer property; 0 if RocksDB does not tell. */
