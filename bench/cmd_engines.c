@@ -92,12 +92,19 @@ static int print_json(const struct seam_engine_info *info, size_t n)
     return failed ? BENCH_FAILED : BENCH_OK;
 }
 
+static const char *limit_text(uint64_t v, bool bytes, char buf[BENCH_TEXT])
+{
+    if (v == UINT64_MAX)
+        return "no limit";
+    return bytes ? bench_text_bytes((double)v, buf) : bench_text_count((double)v, buf);
+}
+
 static void print_limits(const struct seam_limits *l)
 {
     char key[BENCH_TEXT], value[BENCH_TEXT], ops[BENCH_TEXT], bytes[BENCH_TEXT];
-    printf("  best ack %s; key %s, value %s, ops %s, bytes a commit %s;", seam_ack_name(l->best),
-           bench_text_bytes((double)l->key, key), bench_text_bytes((double)l->value, value),
-           bench_text_count((double)l->ops, ops), bench_text_bytes((double)l->bytes, bytes));
+    printf("  best ack %s; key %s, value %s; ops a commit %s, bytes %s;", seam_ack_name(l->best),
+           limit_text(l->key, true, key), limit_text(l->value, true, value),
+           limit_text(l->ops, false, ops), limit_text(l->bytes, true, bytes));
     for (size_t i = 0; i < 4; i++)
         if (l->caps & (1u << i))
             printf(" %s", caps[i]);

@@ -82,8 +82,10 @@ struct seam_err {
     int os_errno;          /* errno of the system call that failed, else 0 */
     size_t op;             /* index of the op at fault, else SEAM_NO_OP */
     const char *limit;     /* static name of the limit that was hit ("ops", "bytes"), else NULL */
-    uint64_t max, got;     /* that limit's maximum and the offending value */
-    uint64_t unknown_acks; /* commits acked below POWER since the last good flush, now unknown too */
+    uint64_t max, got;     /* that limit's maximum (of memory and disk: what is left) and the
+                              offending value */
+    uint64_t unknown_acks; /* commits acked PROCESS or OS since the last good flush, now unknown
+                              too */
     char text[256];
 };
 
@@ -115,7 +117,8 @@ static inline struct seam_slice seam_bytes(const void *ptr, size_t len)
 enum seam_kind {
     SEAM_PUT = 1,     /* key := head followed by body (either may be empty, so may the value) */
     SEAM_DELETE,      /* key must go; a key that is not there is no error; head and body empty */
-    SEAM_DELETE_RANGE /* every key in [key, head) must go; head {NULL,0} means no upper end */
+    SEAM_DELETE_RANGE /* every key in [key, head) must go; head {NULL,0}, and only that, means no
+                         upper end */
 };
 
 struct seam_op {
@@ -171,7 +174,7 @@ SEAM_API int seam_ack_parse(const char *name);
  *                  not at all, and what the first read after the reopen says then stays so.
  * After UNKNOWN the handle is poisoned: every later write answers E_POISONED until the store is
  * closed and opened again; a failed flush is never tried again (the kernel may have marked the lost
- * pages clean); every member of a failed group is UNKNOWN; and commits acked below POWER since the
+ * pages clean); every member of a failed group is UNKNOWN; and commits acked PROCESS or OS since the
  * last good flush are unknown too: err->unknown_acks says how many. Snapshots, cursors and pins
  * that are open stay readable; opening new ones answers E_POISONED unless the engine declares
  * SEAM_CAP_READ_AFTER_POISON. */
