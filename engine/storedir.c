@@ -32,8 +32,9 @@ struct seam_storedir {
     const char *base;                                  /* last component of path */
     bool made_dir, made_lock;
     bool begun;                                  /* this open makes things in DIR */
+    bool made;                                   /* and the engine, STORE and EPOCH are in place */
     bool epoch_named, engine_named, store_named; /* which of them a creation has renamed */
-    bool whole;                                  /* opened as it was, or made: nothing to undo */
+    bool whole;                                  /* opened as it was, or made to the end: nothing to undo */
     bool has_store;
     char alien[NAME_ROOM];        /* a name in DIR that is none of a half-made store's */
     bool has_leftovers, has_lock; /* without a store: a half-made one's names; its LOCK */
@@ -394,6 +395,8 @@ static void undo(struct seam_storedir *sd)
     if (sd->begun) {
         if (sd->store_named)
             rc = os->unlink(os->ctx, sd->dir, "STORE");
+        if (rc >= 0 && sd->store_named) /* no STORE may come back to what is gone */
+            rc = os->sync_dir(os->ctx, sd->dir);
         if (rc >= 0)
             rc = unlink_half_made(sd, "STORE.new");
         if (rc >= 0)
@@ -564,7 +567,7 @@ static int sync_parent(struct seam_storedir *sd)
 int seam_storedir_made(struct seam_storedir *sd, struct seam_err *err)
 {
     const struct seam_platform *os = sd->os;
-    if (!sd->begun)
+    if (!sd->begun || sd->made)
         return SEAM_OK;
     int rc = os->sync_dir(os->ctx, sd->engine_dir);
     if (rc >= 0)
@@ -584,8 +587,7 @@ int seam_storedir_made(struct seam_storedir *sd, struct seam_err *err)
     rc = open_epoch(sd, err);
     if (rc != SEAM_OK)
         return rc;
-    sd->begun = false;
-    sd->whole = true;
+    sd->made = true;
     return SEAM_OK;
 }
 
@@ -594,17 +596,18 @@ int seam_storedir_barrier(struct seam_storedir *sd, struct seam_err *err)
     const struct seam_platform *os = sd->os;
     if (read_only(sd))
         return SEAM_OK;
-    assert(sd->whole);
+    assert(sd->whole || sd->made);
     int rc =
         seam_epochfile_write(os, sd->epoch_fd, sd->epochs.slot ^ 1u, sd->epoch, sd->store.uuid);
     if (rc >= 0)
         rc = os->sync(os->ctx, sd->epoch_fd);
+    sd->whole = sd->whole || rc >= 0;
     return rc < 0 ? seam_fail_os(err, -rc, "cannot write %s/EPOCH", sd->path) : SEAM_OK;
 }
 
 bool seam_storedir_fresh(const struct seam_storedir *sd)
 {
-    return sd->begun;
+    return sd->begun && !sd->made;
 }
 
 int seam_storedir_dir(const struct seam_storedir *sd)
@@ -614,7 +617,7 @@ int seam_storedir_dir(const struct seam_storedir *sd)
 
 const char *seam_storedir_path(const struct seam_storedir *sd)
 {
-    return sd->begun ? sd->new_path : sd->engine_path;
+    return seam_storedir_fresh(sd) ? sd->new_path : sd->engine_path;
 }
 
 uint64_t seam_storedir_epoch(const struct seam_storedir *sd)

@@ -8,7 +8,8 @@
  *
  * A writer's open goes: seam_storedir_open; if fresh, the engine makes itself in
  * seam_storedir_dir and flushes it, then seam_storedir_made; the engine opens and rewrites what was
- * not known durable; seam_storedir_barrier. Closing a fresh one that was not made undoes it. */
+ * not known durable; seam_storedir_barrier. Closing a fresh one before its
+ * barrier undoes the creation: an open that fails has made no store. */
 #ifndef SEAM_ENGINE_STOREDIR_H
 #define SEAM_ENGINE_STOREDIR_H
 

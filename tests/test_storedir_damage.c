@@ -370,11 +370,10 @@ static void single_failures_are_undone(void **state)
             int rc = sd_open_whole(&fault.table, SEAM_OPEN_CREATE, &sd, &err);
             seam_storedir_close(sd);
             char *after = files_picture(sd_base);
-            /* the barrier comes after the creation: the store stays then */
             bool made = strstr(after, "/STORE ") != NULL;
-            if (rc != SEAM_OK && !made && strcmp(before, after) != 0)
+            if (rc != SEAM_OK && strcmp(before, after) != 0)
                 print_message("failure at %d: %s\n%s", (int)n, err.text, after);
-            assert_true(rc == SEAM_OK || made || strcmp(before, after) == 0);
+            assert_true(rc == SEAM_OK || strcmp(before, after) == 0);
             free(before);
             free(after);
             if (made) {
