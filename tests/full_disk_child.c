@@ -123,9 +123,7 @@ int full_child_fill(char **args)
     struct seam_db *db = open_told(args[0], args[1],
                                    (enum seam_open_mode)strtoul(args[2], NULL, 10), args[4]);
 
-    if (!db || !u)
-        return 0;
-    for (uint64_t number = 1; refused < REFUSALS && number < 1500;) {
+    for (uint64_t number = 1; db && u && refused < REFUSALS && number < 1500;) {
         uint32_t ack = crash_pick_ack(&rng);
         int rc;
         /* What was refused is tried again with less and less, down to very little. */
@@ -142,7 +140,9 @@ int full_child_fill(char **args)
         else
             refused++;
     }
-    close_told(db);
+    free(u);
+    if (db)
+        close_told(db);
     return 0;
 }
 
@@ -185,32 +185,41 @@ static void let_go(struct seam_db *db, struct support_rng *rng, struct held *hel
     }
 }
 
+/* Units before the disk is taken away. False: there was too little room for anything. */
+static bool write_some(struct seam_db *db, struct support_rng *rng, struct crash_unit *u)
+{
+    struct crash_shape small = {support_next(rng), 20, 2000};
+
+    for (uint64_t number = 1; number <= 8; number++) {
+        int rc;
+        crash_unit_make(u, &small, 0, number);
+        struct seam_ticket *t = prepare_told(db, u, &small, SEAM_ACK_POWER, &rc);
+        if (!t)
+            return false;
+        (void)commit_told(db, t, u, SEAM_ACK_POWER);
+    }
+    return true;
+}
+
 int full_child_held(char **args)
 {
     struct support_rng rng = {strtoull(args[2], NULL, 10)};
+    struct crash_unit *units = malloc((TICKETS + 1) * sizeof(*units));
     struct held held[TICKETS + 1];
-    struct crash_shape small = {support_next(&rng), 20, 2000};
     struct seam_db *db = open_told(args[0], args[1], SEAM_OPEN_CREATE, args[3]);
-    int rc;
 
-    for (unsigned i = 0; i <= TICKETS; i++) {
-        held[i].unit = malloc(sizeof(*held[i].unit));
-        if (!held[i].unit)
-            crash_broken("no memory");
+    if (!units)
+        crash_broken("no memory");
+    for (unsigned i = 0; i <= TICKETS; i++)
+        held[i].unit = &units[i];
+    if (db && write_some(db, &rng, units)) {
+        unsigned n = hold(db, &rng, held);
+        if (!disk_eat(args[4], "eaten", 0))
+            crash_broken("the disk cannot be filled");
+        let_go(db, &rng, held, n);
     }
-    if (!db)
-        return 0;
-    for (uint64_t number = 1; number <= 8; number++) {
-        crash_unit_make(held[0].unit, &small, 0, number);
-        struct seam_ticket *t = prepare_told(db, held[0].unit, &small, SEAM_ACK_POWER, &rc);
-        if (!t)
-            return 0; /* too little room for anything: nothing to see */
-        (void)commit_told(db, t, held[0].unit, SEAM_ACK_POWER);
-    }
-    unsigned n = hold(db, &rng, held);
-    if (!disk_eat(args[4], "eaten", 0))
-        crash_broken("the disk cannot be filled");
-    let_go(db, &rng, held, n);
-    close_told(db);
+    if (db)
+        close_told(db);
+    free(units);
     return 0;
 }
