@@ -32,11 +32,11 @@ static const struct bench_option options[] = {
     {"--engines", "LIST", "engines and variants: rocksdb,rocksdb:blob,lmdb,mem (all built in)",
      OPT_ENGINES},
     {"--workloads", "LIST",
-     "append, units, load, merge, get, get-miss, floor, scan, scan-reverse, limits (all)",
+     "append, journal, units, load, merge, get, get-miss, floor, scan, scan-reverse, limits (all)",
      OPT_WORKLOADS},
     {"--runs", "N", "rounds; at least 6 for a verdict (6)", OPT_RUNS},
-    {"--threads", "LIST", "of append and units (1,8,32)", OPT_THREADS},
-    {"--batch", "LIST", "puts in one commit of append (1,50,1000)", OPT_BATCH},
+    {"--threads", "LIST", "of append, journal and units (1,8,32)", OPT_THREADS},
+    {"--batch", "LIST", "puts in one commit of append, events in one of journal (1,50,1000)", OPT_BATCH},
     {"--ack", "LIST", "none, process, os, power; priced side by side (power)", OPT_ACK},
     {"--time", "S", "measured time of one turn: 0.5, 250ms (1)", OPT_TIME},
     {"--dir", "D", "where the data goes; made if missing (./seam-bench)", OPT_DIR},
@@ -93,7 +93,7 @@ static int parse_workloads(const char *list, struct plan *p)
             p->limits = true;
         else if (w < 0)
             return bench_usage("seam bench",
-                               "unknown workload '%s'; there are append, units, load, merge, get, "
+                               "unknown workload '%s'; there are append, journal, units, load, merge, get, "
                                "get-miss, floor, scan, scan-reverse, limits",
                                name);
         else
@@ -240,7 +240,7 @@ static void defaults(struct plan *p, bool quick)
     p->n_threads = p->n_batches = 2;
     p->runs = 3;
     p->seconds = 0.25;
-    p->workloads[BENCH_GET_MISS] = p->workloads[BENCH_SCAN] = p->workloads[BENCH_SCAN_REVERSE] = false;
+    p->workloads[BENCH_JOURNAL] = p->workloads[BENCH_GET_MISS] = p->workloads[BENCH_SCAN] = p->workloads[BENCH_SCAN_REVERSE] = false;
 }
 
 int plan_parse(int argc, char **argv, struct plan *ret)
@@ -408,12 +408,13 @@ static void add_all(const struct plan *p, struct rows *rows)
             add_block(p, rows, (enum bench_workload)w, 1, 1, SEAM_ACK_NONE);
             continue;
         }
-        size_t batches = w == BENCH_APPEND ? p->n_batches : 1;
+        bool batched = w == BENCH_APPEND || w == BENCH_JOURNAL;
+        size_t batches = batched ? p->n_batches : 1;
         for (size_t a = 0; a < p->n_acks; a++)
             for (size_t b = 0; b < batches; b++)
                 for (size_t t = 0; t < p->n_threads; t++)
                     add_block(p, rows, (enum bench_workload)w, p->threads[t],
-                              w == BENCH_APPEND ? p->batches[b] : 1, p->acks[a]);
+                              batched ? p->batches[b] : 1, p->acks[a]);
     }
 }
 

@@ -102,7 +102,7 @@ static void durable_row(const struct report *r, struct bench_table *t, const str
     bench_table_row(t);
     if (!first)
         bench_table_cell(t, "%s", "");
-    else if (row->turn.workload == BENCH_APPEND)
+    else if (row->turn.workload != BENCH_UNITS)
         bench_table_cell(t, "%u thr x %u", row->turn.threads, row->turn.batch);
     else
         bench_table_cell(t, "%u thr", row->turn.threads);
@@ -124,7 +124,7 @@ static void durable_table(const struct report *r, enum bench_workload w, uint32_
     snprintf(name, sizeof(name), "%s", bench_workload_name(w));
     for (char *c = name; *c; c++)
         *c = (char)toupper((unsigned char)*c);
-    if (w == BENCH_APPEND)
+    if (w != BENCH_UNITS)
         snprintf(title, sizeof(title), "%s %u B", name, r->plan->value);
     else
         snprintf(title, sizeof(title), "%s", name);

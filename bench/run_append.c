@@ -1,4 +1,5 @@
-/* run_append.c - durable commits: appended messages, or the corpus' units, on an engine or a rail.
+/* run_append.c - durable commits: messages appended raw or through the journal, or the corpus' units,
+ * on an engine or a rail.
  *
  * Relies on the corpus for messages that prove themselves. Keeps true: messages are made before the
  * meter starts; a commit is timed from the call to its ack; after the run a sample of what was acked
@@ -8,6 +9,7 @@
 #include "rails.h"
 
 #include <seam/backend.h>
+#include <seam/journal.h>
 
 #include <errno.h>
 #include <math.h>
@@ -22,6 +24,8 @@ enum { RING = 4096, KEY = 16, SAMPLE = 500 };
 struct append {
     uint8_t *ring;
     struct seam_rawlog *log; /* the engine is rawlog */
+    struct seam_journal *journal; /* the workload is journal */
+    uint32_t stream;
     bool null;               /* the engine is null */
     _Atomic uint64_t next;   /* key numbers given out */
     _Atomic uint64_t acked;  /* highest acked number + 1, seen by any thread */
@@ -124,7 +128,13 @@ static int hand_over(struct run *r, struct append *a, struct batch *b, int *ret_
         *ret_given = SEAM_ACK_POWER;
         return rc;
     }
-    rc = seam_write(r->db, b->ops, b->n, r->turn->ack, &acked, err);
+    if (a->journal) {
+        struct seam_append done = {0, 0, {SEAM_ACK_NONE, 0, 0, 0, 0}};
+        rc = seam_journal_append(a->journal, a->stream, b->slices, b->n, r->turn->ack, &done, err);
+        acked = done.acked;
+    } else {
+        rc = seam_write(r->db, b->ops, b->n, r->turn->ack, &acked, err);
+    }
     *ret_given = (int)acked.given;
     return rc;
 }
@@ -193,6 +203,35 @@ static bool check_sample(struct run *r, struct append *a)
     return true;
 }
 
+/* Every event from the first on: whole, in order, and one that was appended. */
+static bool check_journal(struct run *r, struct append *a)
+{
+    struct seam_journal_reader *reader = NULL;
+    struct seam_event event;
+    uint64_t n = 0, index;
+    int rc = seam_journal_reader_open(a->journal, a->stream, 0, NULL, &reader, &r->err);
+    while (rc == SEAM_OK && n < (uint64_t)SAMPLE * 100) {
+        rc = seam_journal_reader_next(reader, &event, &r->err);
+        if (rc != SEAM_OK)
+            break;
+        n++;
+        if (event.sequence != n || event.data.len != r->turn->value ||
+            seam_corpus_check_message(r->corpus, event.data, &index, NULL) != SEAM_OK)
+            r->ret->wrong++;
+    }
+    seam_journal_reader_close(reader);
+    return rc >= 0 || run_fail(r, "check", rc);
+}
+
+static bool journal_open(struct run *r, struct append *a)
+{
+    const struct seam_journal_options options = {.fill_wait_us = 60};
+    int rc = seam_journal_open(r->db, &options, &a->journal, &r->err);
+    if (rc == SEAM_OK)
+        rc = seam_journal_stream(a->journal, seam_bytes("bench", 5), true, &a->stream, &r->err);
+    return rc == SEAM_OK || run_fail(r, "journal", rc);
+}
+
 static bool make_ring(struct run *r, struct append *a)
 {
     a->ring = malloc((size_t)RING * r->turn->value);
@@ -215,7 +254,8 @@ static bool append_open(struct run *r, struct append *a)
     if (a->null)
         return true;
     if (strcmp(r->turn->engine, "rawlog") != 0)
-        return run_open(r, &fresh);
+        return run_open(r, &fresh) &&
+               (r->turn->workload != BENCH_JOURNAL || journal_open(r, a));
     const struct seam_rawlog_options options = {.region = RUN_LOAD_BYTES};
     if (mkdir(r->turn->dir, 0700) != 0 && errno != EEXIST)
         return run_fail(r, "rawlog", SEAM_E_IO);
@@ -236,8 +276,11 @@ void run_append(struct run *r)
             r->ret->acks = a.null ? NAN : (double)r->ret->operations;
             if (r->db && r->turn->workload == BENCH_APPEND)
                 (void)check_sample(r, &a);
+            if (a.journal)
+                (void)check_journal(r, &a);
         }
     }
+    (void)seam_journal_close(a.journal, NULL);
     if (r->db)
         (void)run_close(r);
     if (a.log) {

@@ -20,6 +20,7 @@ struct workload {
 
 static const struct workload workloads[BENCH_WORKLOADS] = {
     [BENCH_APPEND] = {"append", "acks/s", false, true},
+    [BENCH_JOURNAL] = {"journal", "acks/s", false, true},
     [BENCH_LOAD] = {"load", "keys/s", false, false},
     [BENCH_MERGE] = {"merge", "entries/s", false, false},
     [BENCH_GET] = {"get", "reads/s", true, false},
@@ -317,6 +318,7 @@ void bench_turn_run(const struct bench_turn *turn, struct bench_figures *ret)
     if (run_begin(&r)) {
         switch (turn->workload) {
         case BENCH_APPEND:
+        case BENCH_JOURNAL:
         case BENCH_UNITS:
             run_append(&r);
             break;

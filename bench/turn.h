@@ -11,6 +11,7 @@
 
 enum bench_workload { /* names: "append", "load", ... in this order */
     BENCH_APPEND,       /* durable commits of `batch` puts of `value` bytes, ascending keys */
+    BENCH_JOURNAL,      /* the same through seam_journal_append: `batch` events an append */
     BENCH_LOAD,         /* bulk load of `keys` entries of the corpus, 64 MiB commits, one last flush */
     BENCH_MERGE,        /* seam_projection_merge of the corpus' incoming units over the loaded store */
     BENCH_GET,          /* point reads of keys that are there, by the profile's skew */
