@@ -36,7 +36,8 @@ static const struct bench_option options[] = {
      OPT_WORKLOADS},
     {"--runs", "N", "rounds; at least 6 for a verdict (6)", OPT_RUNS},
     {"--threads", "LIST", "of append, journal and units (1,8,32)", OPT_THREADS},
-    {"--batch", "LIST", "puts in one commit of append, events in one of journal (1,50,1000)", OPT_BATCH},
+    {"--batch", "LIST", "puts in one commit, events in one append to the journal (1,50,1000)",
+     OPT_BATCH},
     {"--ack", "LIST", "none, process, os, power; priced side by side (power)", OPT_ACK},
     {"--time", "S", "measured time of one turn: 0.5, 250ms (1)", OPT_TIME},
     {"--dir", "D", "where the data goes; made if missing (./seam-bench)", OPT_DIR},
@@ -240,7 +241,8 @@ static void defaults(struct plan *p, bool quick)
     p->n_threads = p->n_batches = 2;
     p->runs = 3;
     p->seconds = 0.25;
-    p->workloads[BENCH_JOURNAL] = p->workloads[BENCH_GET_MISS] = p->workloads[BENCH_SCAN] = p->workloads[BENCH_SCAN_REVERSE] = false;
+    p->workloads[BENCH_JOURNAL] = p->workloads[BENCH_GET_MISS] = false;
+    p->workloads[BENCH_SCAN] = p->workloads[BENCH_SCAN_REVERSE] = false;
 }
 
 int plan_parse(int argc, char **argv, struct plan *ret)
