@@ -258,9 +258,9 @@ static bool append_open(struct run *r, struct append *a)
                (r->turn->workload != BENCH_JOURNAL || journal_open(r, a));
     const struct seam_rawlog_options options = {.region = RUN_LOAD_BYTES};
     if (mkdir(r->turn->dir, 0700) != 0 && errno != EEXIST)
-        return run_fail(r, "rawlog", SEAM_E_IO);
+        return run_fail(r, "open", SEAM_E_IO);
     int rc = seam_rawlog_open(r->turn->dir, &options, &a->log, &r->err);
-    return rc == SEAM_OK || run_fail(r, "rawlog", rc);
+    return rc == SEAM_OK || run_fail(r, "open", rc);
 }
 
 void run_append(struct run *r)

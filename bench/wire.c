@@ -249,7 +249,7 @@ static bool counter_path(char *ret, size_t cap)
 
 static void child_exec(int in, int out, const char *count_dir)
 {
-    char counter[2 * BENCH_PATH];
+    char counter[4 * BENCH_PATH];
     if (dup2(in, 0) < 0 || dup2(out, 1) < 0)
         _exit(127);
     signal(SIGINT, SIG_DFL);
@@ -258,7 +258,11 @@ static void child_exec(int in, int out, const char *count_dir)
 #ifdef __linux__
     prctl(PR_SET_PDEATHSIG, SIGKILL); /* a run that is killed leaves no turn behind */
 #endif
-    if (counter_path(counter, sizeof(counter))) {
+    if (counter_path(counter, sizeof(counter) / 2)) {
+        const char *more = getenv("LD_PRELOAD");
+        size_t len = strlen(counter);
+        if (more && more[0])
+            snprintf(counter + len, sizeof(counter) - len, ":%s", more);
         setenv("LD_PRELOAD", counter, 1);
         setenv("SEAM_FLUSHCOUNT_DIR", count_dir, 1);
     }

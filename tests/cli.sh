@@ -85,6 +85,11 @@ files() {
     "$seam" corpus --profile broker --units 1 >/dev/full 2>err && complain "a full stdout is not an error"
     tiny=(bench --engines mem --workloads get --time 0.02 --runs 1 --keys 500 --dir data)
     "$seam" "${tiny[@]}" >/dev/full 2>err && complain "a full stdout is not an error"
+    "$seam" "${tiny[@]}" >&- 2>err
+    [ $? -eq 1 ] || complain "a closed stdout is not an error"
+    "$seam" "${tiny[@]}" >out <&- 2>&- || complain "closed stdin and stderr are an error"
+    (ulimit -f 64; "$seam" bench --engines lmdb,rocksdb,mem --workloads append --time 0.02 --runs 1 --dir data >out 2>err)
+    [ $? -eq 1 ] || complain "a file size limit is not an error: $(cat err)"
     "$seam" "${tiny[@]}" --json /dev/full >out 2>err && complain "a full --json is not an error"
     "$seam" "${tiny[@]}" --json missing/x >out 2>err && complain "--json into a missing directory is not an error"
     [ ! -e data ] || complain "leaves its data directory"
