@@ -184,7 +184,7 @@ struct lmdb_engine {
 /* ---- limits ------------------------------------------------------------------------------- */
 
 /* What bounds a commit here is how long it keeps the one writer: each of these is up to two seconds
- * on a large tree (docs/engines/lmdb.md has the figures). */
+ * on a large tree (docs/engines.md has the figures). */
 #define LMDB_MAX_KEY 511u
 #define LMDB_MAX_VALUE (128ull << 20)
 #define LMDB_MAX_BYTES (256ull << 20)

@@ -11,7 +11,7 @@
 #include <rocksdb/c.h>
 #include <stdatomic.h>
 
-/* Limits; docs/engines/rocksdb.md says why. */
+/* Limits; docs/engines.md says why. */
 enum {
     SEAM_ROCKSDB_KEY = 8192,              /* an unbounded range delete ends at one 0xff more */
     SEAM_ROCKSDB_VALUE = 128 << 20,
