@@ -30,9 +30,9 @@ usage() {
     refuses 2 nosuch nosuch
     refuses 2 nosuch bench --engines nosuch
     refuses 2 "wrapper" bench --engines strict
-    refuses 2 nosuch bench --engines lmdb:nosuch=1
-    refuses 2 5Q bench --engines lmdb:map=5Q
-    refuses 2 "empty part" bench --engines lmdb,,mem
+    refuses 2 nosuch bench --engines limit:nosuch=1+mem
+    refuses 2 5Q bench --engines limit:bytes=5Q+mem
+    refuses 2 "empty part" bench --engines mem,,mem
     refuses 2 nosuch bench --profile nosuch
     refuses 1 missing.ini bench --profile ./missing.ini
     refuses 2 nosuch bench --profile representative:nosuch=1
@@ -88,7 +88,7 @@ files() {
     "$seam" "${tiny[@]}" >&- 2>err
     [ $? -eq 1 ] || complain "a closed stdout is not an error"
     "$seam" "${tiny[@]}" >out <&- 2>&- || complain "closed stdin and stderr are an error"
-    (ulimit -f 64; "$seam" bench --engines lmdb,rocksdb,mem --workloads append --time 0.02 --runs 1 --dir data >out 2>err)
+    (ulimit -f 64; "$seam" bench --workloads append --time 0.02 --runs 1 --dir data >out 2>err)
     [ $? -eq 1 ] || complain "a file size limit is not an error: $(cat err)"
     "$seam" "${tiny[@]}" --json /dev/full >out 2>err && complain "a full --json is not an error"
     "$seam" "${tiny[@]}" --json missing/x >out 2>err && complain "--json into a missing directory is not an error"

@@ -27,7 +27,7 @@ grep -qF -e "$build" -e "$top/first" <<<"$strings" && die "something remembers w
 grep -q mem "$top/engines" || die "seam engines does not tell mem"
 
 run() { # program: what it says is what the README says
-    [ -n "$engine" ] || { "$@" nonesuch 2>&1 | grep -q nonesuch || die "$1 does not run"; return 0; }
+    [ -n "$engine" ] || { { "$@" nonesuch 2>&1 || true; } | grep -q nonesuch || die "$1 does not run"; return 0; }
     local said
     said=$("$@" "$engine" "$top/store") || die "$1 fails"
     [ "$said" = "Ada, ack power" ] || die "$1 said: $said"
