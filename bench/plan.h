@@ -91,6 +91,8 @@ extern volatile int round_interrupted; /* set by SIGINT and SIGTERM */
 void round_catch_signals(void);
 /* Runs all rows, round by round, engines rotated. */
 void round_run_all(const struct plan *p, const struct data_dir *d, struct report *r);
+/* Adds one turn's figures to its row; flush_us: of the raw probe around the turn, NaN: unknown. */
+void round_add(struct plan_row *row, const struct bench_figures *f, double flush_us);
 void report_caveat(struct report *r, const char *fmt, ...) SEAM_PRINTF(2, 3);
 
 /* wire.c: one turn in a child process. */

@@ -95,7 +95,7 @@ static void note_failure(struct plan_row *row, const struct bench_figures *f)
     }
 }
 
-static void add_round(struct plan_row *row, const struct bench_figures *f, double flush_us)
+void round_add(struct plan_row *row, const struct bench_figures *f, double flush_us)
 {
     struct bench_figures *s = &row->sum;
     bool first = s->operations == 0 && row->rounds == 0;
@@ -126,8 +126,8 @@ static void add_round(struct plan_row *row, const struct bench_figures *f, doubl
     add_real(&s->cpu_us, f->cpu_us, first);
     most(&s->rss_peak_bytes, f->rss_peak_bytes, first);
     most(&s->disk_bytes, f->disk_bytes, first);
-    if (s->ack_given < 0 || f->ack_given < s->ack_given)
-        s->ack_given = f->ack_given;
+    if (f->ack_given >= 0 && (s->ack_given < 0 || f->ack_given < s->ack_given))
+        s->ack_given = f->ack_given; /* the weakest; a round too short for an ack says nothing */
     if (s->answers[0] == 0)
         memcpy(s->answers, f->answers, sizeof(f->answers));
     else if (strcmp(s->answers, f->answers) != 0)
@@ -192,7 +192,7 @@ static bool run_block(const struct plan *p, const struct data_dir *d, struct rep
         run_turn(row, round, d, f);
         double after = probe_now(probe, r);
         if (!round_interrupted)
-            add_round(row, f, isnan(before) || isnan(after) ? after : (before + after) / 2);
+            round_add(row, f, isnan(before) || isnan(after) ? after : (before + after) / 2);
         before = after;
         progress->done++;
     }

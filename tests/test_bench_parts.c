@@ -165,6 +165,46 @@ static void too_few_flushes_contradict_power(void **state)
     free(row);
 }
 
+/* A row takes its rounds' weakest ack; what one round does not know the row does not know. */
+static void rounds_add_up(void **state)
+{
+    (void)state;
+    struct plan_row *row = calloc(1, sizeof(*row));
+    struct bench_figures *f = calloc(1, sizeof(*f));
+    f->done = true;
+    f->operations = 10;
+    f->acks = 10;
+    f->flushes = 10;
+    f->ack_given = SEAM_ACK_POWER;
+    f->rss_peak_bytes = 5;
+    round_add(row, f, 100);
+    assert_int_equal(row->sum.ack_given, SEAM_ACK_POWER);
+    f->operations = 0; /* too short for one ack */
+    f->acks = 0;
+    f->flushes = 1;
+    f->ack_given = -1;
+    f->rss_peak_bytes = 7;
+    round_add(row, f, 100);
+    assert_int_equal(row->sum.ack_given, SEAM_ACK_POWER);
+    assert_true(row->sum.flushes == 11 && row->sum.acks == 10 && row->sum.rss_peak_bytes == 7);
+    assert_false(row->failed);
+    f->ack_given = SEAM_ACK_PROCESS;
+    f->flushes = NAN;
+    round_add(row, f, 100);
+    assert_int_equal(row->sum.ack_given, SEAM_ACK_PROCESS);
+    assert_true(isnan(row_flushes_per_ack(row)));
+    f->done = false; /* it failed: its figures do not count */
+    f->error_code = SEAM_E_IO;
+    f->operations = 1000;
+    round_add(row, f, 100);
+    assert_true(row->failed && isnan(row->rate[3]));
+    assert_int_equal(row->sum.operations, 10);
+    assert_int_equal(row->sum.error_code, SEAM_E_IO);
+    assert_int_equal(row->rounds, 4);
+    free(row);
+    free(f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -176,6 +216,7 @@ int main(void)
         cmocka_unit_test(a_turn_goes_over_the_wire),
         cmocka_unit_test(figures_go_over_the_wire),
         cmocka_unit_test(too_few_flushes_contradict_power),
+        cmocka_unit_test(rounds_add_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
