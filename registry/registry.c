@@ -5,6 +5,9 @@
 #include <seam/backend.h>
 
 extern const struct seam_backend seam_wrapper_strict, seam_wrapper_metrics, seam_wrapper_limit;
+#ifdef SEAM_HAVE_VLOG
+extern const struct seam_backend seam_backend_vlog;
+#endif
 #ifdef SEAM_HAVE_MEM
 extern const struct seam_backend seam_backend_mem;
 #endif
@@ -16,6 +19,9 @@ extern const struct seam_backend seam_backend_rocksdb;
 #endif
 
 const struct seam_backend *const seam_registry[] = {
+#ifdef SEAM_HAVE_VLOG
+    &seam_backend_vlog,
+#endif
 #ifdef SEAM_HAVE_ROCKSDB
     &seam_backend_rocksdb,
 #endif

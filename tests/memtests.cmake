@@ -1,6 +1,6 @@
 # The suites that run once per engine: plain and, when asked, under the strict wrapper.
 set(plain "")
-foreach(engine mem lmdb rocksdb)
+foreach(engine vlog mem lmdb rocksdb)
   if(SEAM_HAVE_${engine})
     list(APPEND plain "${engine}=${engine}" "strict-${engine}=strict+${engine}")
   else()
