@@ -253,11 +253,14 @@ int vlog_go_on(struct vlog *v, struct vlog_window *w, struct vlog_segment *old, 
     uint64_t least = to - from + 2 * VLOG_BLOCK + VLOG_TAIL_ROOM;
     if (size < least)
         size = vlog_round(least, UINT64_C(1) << 20);
-    int rc = vlog_segment_make(v, size, false, &s, err);
+    int rc = SEAM_OK;
+    s = vlog_space_pop(v, size - VLOG_BLOCK - VLOG_TAIL_ROOM);
+    if (!s)
+        rc = vlog_segment_make(v, size, false, &s, err);
     if (rc != SEAM_OK)
         return rc;
     struct vlog_header h = {.id = old ? old->id + 1 : 1,
-                            .size = size,
+                            .size = s->size,
                             .prev_end = from,
                             .oldest = old ? v->end.oldest : 1,
                             .epoch = v->epoch,

@@ -116,11 +116,12 @@ static int fill_file(struct vlog *v, struct vlog_segment *s, bool sparse)
     return rc < 0 ? rc : os->sync(os->ctx, s->fd);
 }
 
+/* An open is above the cap: it must go on somewhere, or a full store could not be read. */
 static int claim(struct vlog *v, uint64_t size, uint32_t *ret_number, struct seam_err *err)
 {
     int rc = SEAM_OK;
     (void)pthread_mutex_lock(&v->space_lock);
-    uint64_t cap = v->space.disk_cap, disk = v->space.disk;
+    uint64_t cap = v->group ? v->space.disk_cap : UINT64_MAX, disk = v->space.disk;
     if (cap != UINT64_MAX && (disk > cap || size > cap - disk)) {
         rc = SEAM_E_NO_SPACE;
     } else {
@@ -329,7 +330,7 @@ int vlog_space_take(struct vlog *v, struct vlog_unit *u, struct seam_err *err)
 {
     uint64_t bytes = u->total + SLACK;
     if (bytes > (v->segment_size - VLOG_BLOCK - VLOG_TAIL_ROOM) / 4) {
-        uint64_t size = vlog_round(bytes + VLOG_BLOCK + VLOG_TAIL_ROOM, UINT64_C(1) << 20);
+        uint64_t size = vlog_round(bytes + VLOG_BLOCK + VLOG_TAIL_ROOM, UINT64_C(64) << 10);
         return vlog_segment_make(v, size, true, &u->own, err);
     }
     (void)pthread_mutex_lock(&v->space_lock);

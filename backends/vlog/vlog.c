@@ -12,6 +12,7 @@
 
 #define HUGE_PAGE (UINT64_C(2) << 20)
 #define STAGE_LEN (VLOG_BLOCK + VLOG_DIRECT_MAX + VLOG_BLOCK + VLOG_FRAME)
+#define SEGMENT_LEAST (UINT64_C(64) << 10)
 #define NODE_SHARE 96u /* of a tree node, charged per insert while it is only promised */
 
 #if defined(__linux__)
@@ -131,6 +132,11 @@ static void settings(struct vlog *v, const struct seam_open_args *args)
     v->spare_target = (uint32_t)args->settings[SET_SPARE];
     v->space.disk_cap = args->disk;
     v->space.next_number = 1;
+    /* Under a cap the log has at least eight segments, so that it can give some back. */
+    while (v->segment_size > SEGMENT_LEAST && v->segment_size > args->disk / 8)
+        v->segment_size = vlog_round(v->segment_size / 2, VLOG_BLOCK);
+    if (v->segment_size < SEGMENT_LEAST)
+        v->segment_size = SEGMENT_LEAST;
     v->space.next_size = v->segment_size < UINT64_C(1) << 20 ? v->segment_size : UINT64_C(1) << 20;
 }
 
