@@ -36,6 +36,7 @@ check_includes() { # rooms-path, allowed pattern for <seam/...> and foreign libr
 }
 check_includes engine "$contract"
 check_includes backends/mem "$contract"
+check_includes backends/vlog "$contract"
 check_includes backends/lmdb "$contract|lmdb\.h"
 check_includes backends/rocksdb "$contract|rocksdb/c\.h"
 check_includes registry "$contract"

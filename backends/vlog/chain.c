@@ -15,6 +15,8 @@ struct found {
     bool valid; /* the header verifies */
 };
 
+static const char cut_short[] = "the file is cut short";
+
 struct chain {
     struct vlog *v;
     struct found *files;
@@ -235,7 +237,7 @@ static int replay(struct chain *c, struct vlog_segment *s, uint64_t to, bool fir
     uint64_t at = VLOG_BLOCK;
     uint32_t prev = 0;
     if (to > s->size)
-        return vlog_damaged(s, s->size, "the file is cut short", err);
+        return vlog_damaged(s, s->size, cut_short, err);
     vlog_window_set(&c->w, s, to);
     while (at < to) {
         struct vlog_frame f;
@@ -266,7 +268,7 @@ static int replay(struct chain *c, struct vlog_segment *s, uint64_t to, bool fir
 static struct vlog_segment *adopt(struct chain *c, struct found *f)
 {
     struct vlog_segment *s = f->segment, **at = &c->v->end.first;
-    f->segment = NULL;
+    f->segment = NULL; /* the log's now */
     while (*at)
         at = &(*at)->next;
     *at = s;
@@ -353,11 +355,15 @@ static int find_last(struct chain *c, struct found **ret, struct extent *ret_x,
     if (newest->header.oldest > x.oldest)
         x.oldest = newest->header.oldest;
     *ret = newest;
+    if (newest->header.size != newest->segment->size)
+        return vlog_damaged(newest->segment, newest->segment->size, cut_short, err);
     if (x.sealed) { /* its successor was never flushed whole, but its file was there before */
-        struct found *next = by_number(c, x.trailer.extra);
+        struct found *next = by_number(c, (uint32_t)x.trailer.extra);
         uint64_t oldest = x.oldest;
         if (!next)
-            return missing("", x.trailer.extra, err);
+            return missing("", (uint32_t)x.trailer.extra, err);
+        if (vlog_file_mark(next->segment) != x.trailer.extra)
+            return vlog_damaged(next->segment, next->segment->size, cut_short, err);
         newest->segment->end = x.end;
         next->valid = false;
         next->segment->id = newest->segment->id + 1;

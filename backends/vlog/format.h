@@ -23,7 +23,7 @@
 enum vlog_kind {
     VLOG_COMMIT = 1, /* one commit, whole */
     VLOG_PAD,        /* nothing: up to where the next write begins */
-    VLOG_TRAILER,    /* the segment ends here; `extra` is the number of the next one's file */
+    VLOG_TRAILER,    /* the segment ends here; `extra` tells the next one's file */
     VLOG_BEACON      /* nothing but its mark */
 };
 

@@ -288,8 +288,8 @@ static int write_mark(struct vlog *v, enum vlog_kind kind, uint64_t extra)
         part = (struct iovec){block, sizeof block};
         from = 0;
     }
-    int rc = seam_write_all(v->os, v->end.last->fd, &part, 1, from);
     atomic_fetch_add_explicit(&v->count.written, part.iov_len, memory_order_relaxed);
+    int rc = seam_write_all(v->os, v->end.last->fd, &part, 1, from);
     v->end.header_due = false;
     v->end.prev = f.crc;
     v->end.pos += VLOG_FRAME;
@@ -345,7 +345,7 @@ static int roll(struct vlog *v, struct vlog_unit *u)
     last->end = v->end.pos;
     int rc = vlog_flush(v); /* so that the trailer's mark covers all before it */
     if (rc >= 0)
-        rc = write_mark(v, VLOG_TRAILER, next->number);
+        rc = write_mark(v, VLOG_TRAILER, vlog_file_mark(next));
     if (rc >= 0)
         rc = vlog_flush(v);
     next->id = last->id + 1;

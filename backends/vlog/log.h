@@ -117,6 +117,12 @@ static inline bool vlog_may_be_large(const struct vlog *v, const struct seam_op 
     return op->kind == SEAM_PUT && len > 0 && len >= v->threshold;
 }
 
+/* What a trailer says of the next segment's file: its number, and its size in blocks above. */
+static inline uint64_t vlog_file_mark(const struct vlog_segment *s)
+{
+    return s->number | s->size / VLOG_BLOCK << 32;
+}
+
 #define VLOG_NAME_LEN 16
 void vlog_segment_name(uint32_t number, char *buf /* VLOG_NAME_LEN */);
 void vlog_segment_free(struct vlog *v, struct vlog_segment *s); /* closes; NULL is allowed */

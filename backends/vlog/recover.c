@@ -300,7 +300,7 @@ int vlog_go_on(struct vlog *v, struct vlog_window *w, struct vlog_segment *old, 
                                .durable = (uint32_t)from,
                                .prev = old_prev,
                                .oldest = h.oldest,
-                               .extra = s->number};
+                               .extra = vlog_file_mark(s)};
         vlog_frame_encode(&f, old->seed, from, frame);
         old->end = from;
         rc = seam_write_all(v->os, old->fd, &part, 1, from);

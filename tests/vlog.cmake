@@ -1,0 +1,5 @@
+# What only the native engine has; what all engines share is in the conformance program.
+if(SEAM_HAVE_vlog)
+  seam_test(vlog ARGS run=vlog SOURCES test_vlog.c TIMEOUT 600
+    INCLUDE ${PROJECT_SOURCE_DIR}/backends/vlog LINK test_support LABELS vlog)
+endif()
