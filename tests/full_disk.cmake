@@ -2,7 +2,7 @@
 # given joins by its name.
 set(runs "")
 set(entries "")
-foreach(engine lmdb rocksdb)
+foreach(engine vlog lmdb rocksdb)
   if(SEAM_HAVE_${engine})
     list(APPEND runs "${engine}=${engine}")
     list(APPEND entries full_disk.${engine})

@@ -17,7 +17,7 @@ string(SUBSTRING "${rest}" 0 ${length} code)
 file(CONFIGURE OUTPUT ${example} CONTENT "@code@" @ONLY)
 add_executable(readme_example ${example})
 target_link_libraries(readme_example PRIVATE seam_static)
-foreach(engine lmdb rocksdb)
+foreach(engine vlog lmdb rocksdb)
   if(SEAM_HAVE_${engine})
     add_test(NAME readme.${engine} COMMAND ${PROJECT_SOURCE_DIR}/tests/readme.sh
       $<TARGET_FILE:readme_example> ${engine})

@@ -1,7 +1,7 @@
 # kill -9 while units are written, stores opened and made, a journal appended to. A later engine that
 # keeps what it is given joins by its name.
 set(runs "")
-foreach(engine lmdb rocksdb)
+foreach(engine vlog lmdb rocksdb)
   if(SEAM_HAVE_${engine})
     list(APPEND runs "${engine}=${engine}")
   endif()

@@ -132,6 +132,9 @@ void vlog_segment_free(struct vlog *v, struct vlog_segment *s); /* closes; NULL 
 /* Makes a spare of `size` bytes, already written unless sparse, flushed, under its name. */
 int vlog_segment_make(struct vlog *v, uint64_t size, bool sparse, struct vlog_segment **ret,
                       struct seam_err *err);
+/* Of `size`, or on a full disk of a half, a quarter ..., not below `least`. */
+int vlog_segment_make_least(struct vlog *v, uint64_t size, uint64_t least,
+                            struct vlog_segment **ret, struct seam_err *err);
 int vlog_segment_open_direct(struct vlog *v, struct vlog_segment *s);
 int vlog_write_header(struct vlog *v, struct vlog_segment *s, const struct vlog_header *h);
 /* Takes log bytes for one frame of u->total; may make segments. */

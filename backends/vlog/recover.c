@@ -256,7 +256,7 @@ int vlog_go_on(struct vlog *v, struct vlog_window *w, struct vlog_segment *old, 
     int rc = SEAM_OK;
     s = vlog_space_pop(v, size - VLOG_BLOCK - VLOG_TAIL_ROOM);
     if (!s)
-        rc = vlog_segment_make(v, size, false, &s, err);
+        rc = vlog_segment_make_least(v, size, least, &s, err);
     if (rc != SEAM_OK)
         return rc;
     struct vlog_header h = {.id = old ? old->id + 1 : 1,

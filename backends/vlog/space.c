@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#define SEGMENT_LEAST (UINT64_C(64) << 10)
 #define ZERO_LEN (64u << 10)
 #define ZERO_PARTS 16
 #define SLACK (2u * VLOG_BLOCK + 2u * VLOG_FRAME) /* padding before and after a frame, at most */
@@ -175,13 +176,31 @@ int vlog_segment_make(struct vlog *v, uint64_t size, bool sparse, struct vlog_se
             (void)os->unlink(os->ctx, v->dir, made_as);
         vlog_segment_free(v, s);
         unclaim(v, size);
-        return seam_fail_os(err, -rc, "vlog: making segment file %s of %llu bytes", name,
-                            (unsigned long long)size);
+        rc = seam_fail_os(err, -rc, "vlog: making segment file %s of %llu bytes", name,
+                          (unsigned long long)size);
+        if (err && rc == SEAM_E_NO_SPACE) {
+            err->limit = "disk";
+            err->got = size;
+        }
+        return rc;
     }
     (void)vlog_segment_open_direct(v, s);
     atomic_fetch_add_explicit(&v->count.made, 1, memory_order_relaxed);
     *ret = s;
     return SEAM_OK;
+}
+
+int vlog_segment_make_least(struct vlog *v, uint64_t size, uint64_t least,
+                            struct vlog_segment **ret, struct seam_err *err)
+{
+    if (least < SEGMENT_LEAST)
+        least = SEGMENT_LEAST;
+    int rc = vlog_segment_make(v, size, false, ret, err);
+    while (rc == SEAM_E_NO_SPACE && size / 2 >= least) {
+        size = vlog_round(size / 2, VLOG_BLOCK);
+        rc = vlog_segment_make(v, size, false, ret, err);
+    }
+    return rc;
 }
 
 /* ---- spares ---------------------------------------------------------------------------------- */
@@ -298,9 +317,9 @@ static int make_one(struct vlog *v, struct seam_err *err)
     if (got)
         return SEAM_OK;
     (void)pthread_mutex_lock(&v->space_lock);
-    uint64_t size = draw_size(v);
+    uint64_t size = draw_size(v), least = 4 * v->space.largest + VLOG_BLOCK + VLOG_TAIL_ROOM;
     (void)pthread_mutex_unlock(&v->space_lock);
-    int rc = vlog_segment_make(v, size, false, &s, err);
+    int rc = vlog_segment_make_least(v, size, least, &s, err);
     if (rc == SEAM_OK)
         vlog_space_push(v, s);
     return rc;
