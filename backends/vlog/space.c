@@ -87,7 +87,7 @@ static int mark_spare(struct vlog *v, struct vlog_segment *s)
 int vlog_segment_open_direct(struct vlog *v, struct vlog_segment *s)
 {
     char name[VLOG_NAME_LEN];
-    if (v->block == 0)
+    if (v->block == 0 || s->direct_fd >= 0)
         return 0;
     vlog_segment_name(s->number, name);
     int fd = v->os->open(v->os->ctx, v->dir, name,
