@@ -2,7 +2,8 @@
  *
  * Relies on check.c for validation and on the layers for the work. Keeps true: a ticket holds
  * amounts only; everything that can refuse does so in prepare; after SEAM_E_UNKNOWN no later write
- * reaches the engine. */
+ * reaches the engine; every weak ack that a failure puts in doubt is counted by the failing call or is
+ * answered SEAM_E_UNKNOWN itself. */
 #include "core.h"
 
 #include <string.h>
@@ -15,24 +16,49 @@ int seam_db_usable(const struct seam_db *db, struct seam_err *err)
                      db->name);
 }
 
-static int poisoned(const struct seam_db *db, struct seam_err *err)
+/* Answers code, E_UNKNOWN or E_POISONED, in the words that *err has, and tells the count of acks that
+ * are in doubt now. */
+static int in_doubt(const struct seam_db *db, int code, struct seam_err *err)
 {
-    return seam_fail(err, SEAM_E_POISONED,
-                     "a write to '%s' failed earlier: close it and open it again to learn what holds",
-                     db->name);
+    if (err) {
+        uint64_t raised = atomic_load(&db->raised); /* first: it never passes weak */
+        err->code = code;
+        err->unknown_acks = atomic_load(&db->weak) - raised;
+    }
+    return code;
 }
 
-/* The engine's own text is kept; the count of acks that are in doubt now is added. */
-static int poison(struct seam_db *db, int rc, struct seam_err *err)
+static int poisoned(const struct seam_db *db, struct seam_err *err)
 {
-    atomic_store(&db->poisoned, true);
-    if (!err)
-        return SEAM_E_UNKNOWN;
-    if (rc != SEAM_E_UNKNOWN)
-        err->code = SEAM_E_UNKNOWN;
-    uint64_t raised = atomic_load(&db->raised); /* first: it never passes weak */
-    err->unknown_acks = atomic_load(&db->weak) - raised;
-    return SEAM_E_UNKNOWN;
+    seam_fail(err, SEAM_E_POISONED,
+              "a write to '%s' failed earlier: close it and open it again to learn what holds",
+              db->name);
+    return in_doubt(db, SEAM_E_POISONED, err);
+}
+
+/* Before a commit or sync goes down. An engine that does not say that it refuses by itself is given
+ * one at a time, so that none of them begins after one that failed. */
+static int hand_begin(struct seam_db *db, struct seam_err *err)
+{
+    if (db->one_by_one)
+        (void)pthread_mutex_lock(&db->gate);
+    if (!atomic_load(&db->poisoned))
+        return SEAM_OK;
+    if (db->one_by_one)
+        (void)pthread_mutex_unlock(&db->gate);
+    return poisoned(db, err);
+}
+
+/* After it came back with rc: what that means. */
+static int hand_end(struct seam_db *db, int rc, struct seam_err *err)
+{
+    if (rc != SEAM_OK && rc != SEAM_E_POISONED && rc != SEAM_E_MISUSE)
+        rc = SEAM_E_UNKNOWN; /* whatever else an engine says: nobody knows what it did */
+    if (rc == SEAM_E_UNKNOWN || rc == SEAM_E_POISONED)
+        atomic_store(&db->poisoned, true);
+    if (db->one_by_one)
+        (void)pthread_mutex_unlock(&db->gate);
+    return rc == SEAM_OK || rc == SEAM_E_MISUSE ? rc : in_doubt(db, rc, err);
 }
 
 static int check_ack(const struct seam_db *db, uint32_t ack, struct seam_err *err)
@@ -161,8 +187,22 @@ static int commit_done(struct seam_ticket *t, struct seam_acked *acked, struct s
     if (rc == SEAM_OK)
         acked->given = t->level;
     else if (rc == SEAM_E_POISONED) /* by another meanwhile; this one was handed over */
-        rc = poison(db, rc, err);
+        rc = in_doubt(db, SEAM_E_UNKNOWN, err);
     return rc;
+}
+
+/* Counts an ack that a failed flush can take back. If one has failed by now it may not have seen the
+ * count: then this ack is not given. */
+static int count_weak(struct seam_db *db, struct seam_err *err)
+{
+    atomic_fetch_add(&db->weak, 1);
+    if (!atomic_load(&db->poisoned))
+        return SEAM_OK;
+    seam_fail(err, SEAM_E_UNKNOWN,
+              "another write to '%s' failed before this one could be acked: close it and open it "
+              "again to learn what holds",
+              db->name);
+    return in_doubt(db, SEAM_E_UNKNOWN, err);
 }
 
 int seam_commit(struct seam_ticket *t, struct seam_acked *ret, struct seam_err *err)
@@ -170,22 +210,21 @@ int seam_commit(struct seam_ticket *t, struct seam_acked *ret, struct seam_err *
     struct seam_db *db = t->db;
     struct seam_acked acked = {SEAM_ACK_NONE, 0, -1, 0, 0};
     int rc = may_write(db, err);
+    if (rc == SEAM_OK)
+        rc = hand_begin(db, err);
     if (rc != SEAM_OK) {
         seam_abort(t);
         return rc;
     }
     enum seam_ack asked = t->c.ack; /* a layer may ask for another below it */
     uint64_t weak = atomic_load(&db->weak);
-    rc = seam_layer_commit(db->top, &t->c, &acked, err);
-    if (rc == SEAM_OK) {
-        if (asked == SEAM_ACK_POWER) /* a level that is given unasked may have cost no flush */
-            note_raised(db, weak);
-        else if (acked.given > SEAM_ACK_NONE && acked.given < SEAM_ACK_POWER)
-            atomic_fetch_add(&db->weak, 1);
+    rc = hand_end(db, seam_layer_commit(db->top, &t->c, &acked, err), err);
+    if (rc == SEAM_OK && asked == SEAM_ACK_POWER) /* given unasked it may have cost no flush */
+        note_raised(db, weak);
+    else if (rc == SEAM_OK && acked.given > SEAM_ACK_NONE && acked.given < SEAM_ACK_POWER)
+        rc = count_weak(db, err);
+    if (rc == SEAM_OK)
         rc = commit_done(t, &acked, err);
-    } else {
-        rc = poison(db, rc, err);
-    }
     ticket_free(t);
     if (rc == SEAM_OK && ret)
         *ret = acked;
@@ -202,15 +241,14 @@ int seam_write(struct seam_db *db, const struct seam_op *ops, size_t n, uint32_t
 
 int seam_db_raise(struct seam_db *db, enum seam_ack level, struct seam_err *err)
 {
-    if (atomic_load(&db->poisoned))
-        return poisoned(db, err);
-    uint64_t weak = atomic_load(&db->weak);
-    int rc = seam_layer_sync(db->top, level, err);
+    int rc = hand_begin(db, err);
     if (rc != SEAM_OK)
-        return poison(db, rc, err);
-    if (level == SEAM_ACK_POWER)
+        return rc;
+    uint64_t weak = atomic_load(&db->weak);
+    rc = hand_end(db, seam_layer_sync(db->top, level, err), err);
+    if (rc == SEAM_OK && level == SEAM_ACK_POWER)
         note_raised(db, weak);
-    return SEAM_OK;
+    return rc;
 }
 
 int seam_sync(struct seam_db *db, enum seam_ack level, struct seam_err *err)

@@ -74,7 +74,10 @@ struct seam_db {
     struct seam_window window;
     uint64_t stall_ns;
     bool read_only;
-    _Atomic bool poisoned;
+    bool one_by_one;      /* commits and syncs, under gate */
+    bool has_gate;
+    pthread_mutex_t gate;
+    _Atomic bool poisoned; /* stored before the gate is opened again */
     _Atomic uint64_t handles;
     _Atomic uint64_t weak;     /* commits acked PROCESS or OS */
     _Atomic uint64_t raised;   /* how many of them a flush has raised since: the first ones */

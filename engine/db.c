@@ -133,6 +133,8 @@ static void db_free(struct seam_db *db)
     seam_storedir_close(db->sd);
     seam_spec_close(&db->spec);
     seam_fork_mark_close(&db->mark);
+    if (db->has_gate)
+        (void)pthread_mutex_destroy(&db->gate);
     db->os->free(db->os->ctx, db->name);
     db->os->free(db->os->ctx, db);
 }
@@ -160,12 +162,29 @@ static int db_new(const char *engine, const struct seam_options *o, struct seam_
     return SEAM_OK;
 }
 
+/* Whether a layer that commits does not say that many threads may do so at once. */
+static int gate_open(struct seam_db *db, struct seam_err *err)
+{
+    for (size_t i = 0; i < db->spec.n; i++) {
+        const struct seam_backend *be = db->spec.layers[i].be;
+        if ((be->commit || be->sync) && !(be->flags & SEAM_BACKEND_CONCURRENT))
+            db->one_by_one = true;
+    }
+    int failed = db->one_by_one ? pthread_mutex_init(&db->gate, NULL) : 0;
+    if (failed)
+        return seam_fail_os(err, failed, "cannot make a lock for a db handle");
+    db->has_gate = db->one_by_one;
+    return SEAM_OK;
+}
+
 static int open_rest(struct seam_db *db, const char *engine, const char *dir,
                      const struct seam_options *o, struct seam_err *err)
 {
     int rc = seam_spec_parse(engine, o->engines, &db->spec, err);
     if (rc == SEAM_OK && seam_fork_mark_open(&db->mark) != SEAM_OK)
         rc = seam_fail(err, SEAM_E_NOMEM, "no memory for a db handle");
+    if (rc == SEAM_OK)
+        rc = gate_open(db, err);
     if (rc == SEAM_OK)
         rc = open_dir(db, dir, o, err);
     if (rc == SEAM_OK)

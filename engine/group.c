@@ -3,7 +3,7 @@
  * Relies on park.h: every waiting thread sleeps in a place of its own and is woken alone. Keeps
  * true: members run in order of arrival, each once; one group is in flight at a time; nobody but
  * the thread at the head of the queue leads, so leadership needs no thread of its own and passes on
- * by one wake.
+ * by one wake; after a member or an exclusive call answered E_UNKNOWN nothing is run any more.
  *
  * FILL-WAIT. Writers that come back at once after their ack just miss the group that their
  * successor is starting, so that groups settle at half of the writers. A leader may therefore wait
@@ -23,8 +23,8 @@ enum { WAITER_LEAD = 1, WAITER_DONE, WAITER_FILLED };
 #define FILL_MIN_RUN_NS 50000u /* a group that runs faster has no device flush worth sharing */
 
 struct waiter {
-    struct seam_member *m; /* NULL: an exclusive call, of fn */
-    void (*fn)(void *arg);
+    struct seam_member *m; /* of an exclusive call: only what it answers */
+    seam_group_fn fn;      /* NULL: a member of a group */
     void *arg;
     uint64_t bytes;
     struct waiter *next;
@@ -38,6 +38,7 @@ struct seam_group {
     struct waiter *head, *tail;
     uint64_t queued;       /* waiters from head to tail */
     bool busy;             /* somebody leads; he stands at the head until he takes his group */
+    bool failed;           /* something answered E_UNKNOWN: nothing is handed over any more */
     struct waiter *filler; /* the leader while it waits for fill_target waiters */
     uint64_t fill_target;
     uint64_t writers[2]; /* seen at once around the last group and the one before */
@@ -86,7 +87,7 @@ static void fill(struct seam_group *g, struct waiter *w)
     uint64_t writers = g->writers[0] > g->writers[1] ? g->writers[0] : g->writers[1];
     uint64_t target = min_u64(writers, g->config.max_members);
     if (g->config.fill_wait_us == 0 || writers < FILL_MIN_WRITERS || g->run_ns < FILL_MIN_RUN_NS ||
-        g->queued >= target)
+        g->queued >= target || g->failed)
         return;
     uint64_t wait_ns = min_u64((uint64_t)g->config.fill_wait_us * 1000, g->run_ns / 2);
     seam_park_reset(&w->park);
@@ -103,7 +104,7 @@ static struct waiter *take(struct seam_group *g, struct waiter *w, uint64_t *ret
 {
     struct waiter *last = w;
     uint64_t n = 1, bytes = w->bytes;
-    while (w->m && last->next && last->next->m && n < g->config.max_members) {
+    while (!w->fn && last->next && !last->next->fn && n < g->config.max_members) {
         uint64_t more = last->next->bytes;
         if (bytes >= g->config.max_bytes || more > g->config.max_bytes - bytes)
             break;
@@ -112,8 +113,7 @@ static struct waiter *take(struct seam_group *g, struct waiter *w, uint64_t *ret
         last = last->next;
         n++;
     }
-    if (last->m)
-        last->m->next = NULL;
+    last->m->next = NULL;
     g->head = last->next;
     if (!g->head)
         g->tail = NULL;
@@ -122,24 +122,40 @@ static struct waiter *take(struct seam_group *g, struct waiter *w, uint64_t *ret
     return last;
 }
 
+/* Does the work of w's group, or answers that an earlier one failed. True: it failed, now or then. */
+static bool run_group(struct seam_group *g, struct waiter *w, uint64_t n, bool failed)
+{
+    for (struct seam_member *m = w->m; m && failed; m = m->next)
+        m->rc = seam_fail(&m->err, SEAM_E_POISONED,
+                          "a commit before this one failed: nothing of this one was handed over");
+    if (failed)
+        return true;
+    if (w->fn)
+        w->m->rc = w->fn(w->arg, &w->m->err);
+    else
+        g->config.run(g->config.ctx, w->m, (size_t)n);
+    for (struct seam_member *m = w->m; m && !failed; m = m->next)
+        failed = m->rc == SEAM_E_UNKNOWN;
+    return failed;
+}
+
 /* Called with the mutex held and w at the head; returns with it released and w's group answered. */
 static void lead(struct seam_group *g, struct waiter *w)
 {
-    if (w->m)
+    if (!w->fn)
         fill(g, w);
     uint64_t n = 0;
     struct waiter *last = take(g, w, &n);
+    bool failed = g->failed;
     (void)pthread_mutex_unlock(&g->mutex);
 
     uint64_t start = g->os->now_ns(g->os->ctx, SEAM_CLOCK_MONOTONIC);
-    if (w->m)
-        g->config.run(g->config.ctx, w->m, (size_t)n);
-    else
-        w->fn(w->arg);
+    failed = run_group(g, w, n, failed);
     uint64_t took = g->os->now_ns(g->os->ctx, SEAM_CLOCK_MONOTONIC) - start;
 
     (void)pthread_mutex_lock(&g->mutex);
-    if (w->m) {
+    g->failed = failed;
+    if (!w->fn) {
         g->run_ns = g->run_ns == 0 ? took : g->run_ns - g->run_ns / 8 + took / 8;
         g->writers[1] = g->writers[0];
         g->writers[0] = n + g->queued;
@@ -174,7 +190,7 @@ static void enter(struct seam_group *g, struct waiter *w)
     bool leads = !g->busy;
     g->busy = true;
     if (!leads) {
-        if (g->filler && (g->queued >= g->fill_target || !w->m)) {
+        if (g->filler && (g->queued >= g->fill_target || w->fn)) {
             /* Under the mutex: the filler's park lives on its stack. */
             seam_park_wake(&g->filler->park, WAITER_FILLED);
             g->filler = NULL;
@@ -200,11 +216,18 @@ int seam_group_commit(struct seam_group *group, struct seam_member *m)
     return m->rc;
 }
 
-void seam_group_exclusive(struct seam_group *group, void (*fn)(void *arg), void *arg)
+int seam_group_exclusive(struct seam_group *group, seam_group_fn fn, void *arg,
+                         struct seam_err *err)
 {
+    struct seam_member m;
     struct waiter w;
+    memset(&m, 0, sizeof m);
     memset(&w, 0, sizeof w);
+    w.m = &m;
     w.fn = fn;
     w.arg = arg;
     enter(group, &w);
+    if (m.rc != SEAM_OK && err)
+        *err = m.err;
+    return m.rc;
 }

@@ -271,7 +271,7 @@ static size_t metrics_describe(struct seam_engine *e, char *buf, size_t cap)
 
 const struct seam_backend seam_wrapper_metrics = {
     .abi = SEAM_BACKEND_ABI,
-    .flags = SEAM_BACKEND_WRAPPER,
+    .flags = SEAM_BACKEND_WRAPPER | SEAM_BACKEND_CONCURRENT,
     .name = "metrics",
     .summary = "wrapper: counts calls and their latencies, shown by describe",
     .version = metrics_version,

@@ -263,7 +263,7 @@ static int strict_commit(struct seam_engine *e, struct seam_commit *c, struct se
     }
     struct seam_acked acked = *ret;
     int rc = seam_layer_commit(e->below, c, &acked, err);
-    if (rc != SEAM_OK && rc != SEAM_E_UNKNOWN)
+    if (rc != SEAM_OK && rc != SEAM_E_UNKNOWN && rc != SEAM_E_POISONED && rc != SEAM_E_MISUSE)
         return seam_fail(err, SEAM_E_UNKNOWN, "strict: the engine's commit answered %s",
                          seam_code_name(rc));
     if (rc == SEAM_OK && acked.given < c->ack)
@@ -533,7 +533,7 @@ static void strict_cursor_close(struct seam_engine *e, void *cursor)
 
 const struct seam_backend seam_wrapper_strict = {
     .abi = SEAM_BACKEND_ABI,
-    .flags = SEAM_BACKEND_WRAPPER,
+    .flags = SEAM_BACKEND_WRAPPER | SEAM_BACKEND_CONCURRENT,
     .name = "strict",
     .summary = "wrapper: copies what it lends, poisons old copies, checks order, bounds, lifetimes",
     .version = strict_version,

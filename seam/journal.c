@@ -135,46 +135,42 @@ struct stream_new {
     struct seam_journal *j;
     struct seam_slice name;
     uint32_t stream;
-    int rc;
-    struct seam_err *err;
 };
 
 /* Runs with no group in flight, so that ids are given by one thread at a time. */
-static void create_stream(void *arg)
+static int create_stream(void *arg, struct seam_err *err)
 {
     struct stream_new *c = arg;
     struct seam_journal *j = c->j;
     struct seam_jstream *there = seam_j_find(j, c->name);
     if (there != NULL) {
         c->stream = there->id;
-        c->rc = SEAM_OK;
-        return;
+        return SEAM_OK;
     }
-    if (atomic_load(&j->poisoned)) {
-        c->rc = seam_fail(c->err, SEAM_E_POISONED, "the journal is poisoned: open it again");
-        return;
-    }
+    if (atomic_load(&j->poisoned))
+        return seam_fail(err, SEAM_E_POISONED, "the journal is poisoned: open it again");
     struct seam_fmt_stream in = {.stream = j->streams + 1, .first = 1};
     in.base_crc = seam_fmt_seed(j->uuid, in.stream);
     struct seam_jstream *made = NULL;
-    c->rc = seam_j_new_stream(j, c->name, &in, &made, c->err);
-    if (c->rc != SEAM_OK)
-        return;
+    int rc = seam_j_new_stream(j, c->name, &in, &made, err);
+    if (rc != SEAM_OK)
+        return rc;
     uint8_t value[SEAM_FMT_STREAM];
     struct seam_fmt_key key;
     seam_fmt_begin(&key, j->prefix, SEAM_TAG_STREAM);
     seam_fmt_add(&key, c->name);
     seam_fmt_stream_write(value, c->name, &in);
     struct seam_op op = {SEAM_PUT, seam_fmt_slice(&key), {value, sizeof(value)}, {NULL, 0}};
-    c->rc = seam_write(j->db, &op, 1, SEAM_ACK_NONE, NULL, c->err);
-    if (c->rc == SEAM_OK) {
+    rc = seam_write(j->db, &op, 1, SEAM_ACK_NONE, NULL, err);
+    if (rc == SEAM_OK) {
         seam_j_add_stream(j, made);
         c->stream = in.stream;
-        return;
+        return SEAM_OK;
     }
     j->os->free(j->os->ctx, made);
-    if (c->rc == SEAM_E_UNKNOWN || c->rc == SEAM_E_POISONED)
+    if (rc == SEAM_E_UNKNOWN || rc == SEAM_E_POISONED)
         seam_j_poison(j);
+    return rc;
 }
 
 int seam_journal_stream(struct seam_journal *journal, struct seam_slice name, bool create,
@@ -190,10 +186,10 @@ int seam_journal_stream(struct seam_journal *journal, struct seam_slice name, bo
     if (id == 0 && !create)
         return SEAM_NOTFOUND;
     if (id == 0) {
-        struct stream_new c = {.j = journal, .name = name, .err = err};
-        seam_group_exclusive(journal->group, create_stream, &c);
-        if (c.rc != SEAM_OK)
-            return c.rc;
+        struct stream_new c = {.j = journal, .name = name};
+        int rc = seam_group_exclusive(journal->group, create_stream, &c, err);
+        if (rc != SEAM_OK)
+            return rc;
         id = c.stream;
     }
     *ret_stream = id;

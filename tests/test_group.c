@@ -20,6 +20,7 @@ struct record {
 };
 
 static struct record rec;
+static int fails; /* the value that answers E_UNKNOWN; -1: none */
 
 static void run(void *ctx, struct seam_member *first, size_t n)
 {
@@ -28,7 +29,9 @@ static void run(void *ctx, struct seam_member *first, size_t n)
     for (struct seam_member *m = first; m; m = m->next) {
         const int *value = m->arg;
         r->values[r->n++] = *value;
-        m->rc = *value % 100 == 99 ? SEAM_E_UNKNOWN : SEAM_OK;
+        m->rc = *value == fails          ? SEAM_E_UNKNOWN
+                : *value % 100 == 99 ? SEAM_E_NO_SPACE /* whatever else a journal's member answers */
+                                     : SEAM_OK;
         m->acked.group = (uint32_t)n;
         count++;
     }
@@ -46,6 +49,7 @@ static struct seam_group *open_group(const struct seam_platform *os,
     struct seam_group_config config = *how;
     struct seam_group *g = NULL;
     memset(&rec, 0, sizeof rec);
+    fails = -1;
     config.run = run;
     config.ctx = &rec;
     assert_int_equal(seam_group_open(os, &config, &g, NULL), SEAM_OK);
@@ -73,18 +77,19 @@ struct writer {
     pthread_t thread;
 };
 
-static void note_exclusive(void *arg)
+static int note_exclusive(void *arg, struct seam_err *err)
 {
     struct writer *w = arg;
     rec.values[rec.n++] = w->value;
     rec.groups[rec.n_groups++] = 0;
+    return w->value == fails ? seam_fail(err, SEAM_E_UNKNOWN, "the flush") : SEAM_OK;
 }
 
 static void *write_one(void *arg)
 {
     struct writer *w = arg;
     if (w->exclusive) {
-        seam_group_exclusive(w->group, note_exclusive, w);
+        w->rc = seam_group_exclusive(w->group, note_exclusive, w, NULL);
         return NULL;
     }
     struct seam_commit commit;
@@ -111,9 +116,10 @@ static void join(struct writer *w, int n)
         assert_int_equal(pthread_join(w[i].thread, NULL), 0);
 }
 
-/* One writer runs and is held; the others queue up behind it one after the other. */
-static void queue_up(struct seam_group *g, struct writer *w, int n, const uint64_t *bytes,
-                     unsigned exclusives)
+/* One writer runs and is held; the others queue up behind it one after the other; `runs` of them
+ * are seen by run. */
+static void queue_for(struct seam_group *g, struct writer *w, int n, const uint64_t *bytes,
+                      unsigned exclusives, int runs)
 {
     atomic_store(&rec.hold, true);
     start(&w[0], g, 0, 0, false);
@@ -125,9 +131,15 @@ static void queue_up(struct seam_group *g, struct writer *w, int n, const uint64
     }
     atomic_store(&rec.hold, false);
     join(w, n);
-    assert_int_equal(rec.n, n);
-    for (int i = 0; i < n; i++)
+    assert_int_equal(rec.n, runs);
+    for (int i = 0; i < runs; i++)
         assert_int_equal(rec.values[i], i);
+}
+
+static void queue_up(struct seam_group *g, struct writer *w, int n, const uint64_t *bytes,
+                     unsigned exclusives)
+{
+    queue_for(g, w, n, bytes, exclusives, n);
 }
 
 static void alone(void **state)
@@ -138,7 +150,7 @@ static void alone(void **state)
     struct writer w = {.group = g};
     for (w.value = 0; w.value < 200; w.value++) {
         (void)write_one(&w);
-        assert_int_equal(w.rc, w.value % 100 == 99 ? SEAM_E_UNKNOWN : SEAM_OK);
+        assert_int_equal(w.rc, w.value % 100 == 99 ? SEAM_E_NO_SPACE : SEAM_OK);
         assert_int_equal(w.group_size, 1);
     }
     assert_int_equal(rec.n, 200);
@@ -200,6 +212,51 @@ static void exclusive_in_order(void **state)
     assert_int_equal(rec.n_groups, 6);
     assert_memory_equal(rec.groups, want, sizeof want);
     seam_group_close(g);
+}
+
+/* ---- failures ---------------------------------------------------------------------------- */
+
+/* Behind an UNKNOWN, of a member or of an exclusive call, nothing is run: neither what was queued
+ * by then nor what comes later; each is told that it was not handed over. */
+static void nothing_runs_behind(int unknown, unsigned exclusives, int runs)
+{
+    struct seam_group_config how = {.max_members = 3};
+    struct seam_group *g = open_group(seam_platform_system(), &how);
+    struct writer w[12], late = {.group = g, .value = 12};
+    fails = unknown;
+    queue_for(g, w, 12, NULL, exclusives, runs);
+    for (int i = 0; i < 12; i++)
+        assert_int_equal(w[i].rc, i == unknown ? SEAM_E_UNKNOWN
+                                  : i < runs   ? SEAM_OK
+                                               : SEAM_E_POISONED);
+    for (int i = 0; i < 4; i++) {
+        late.exclusive = i % 2 != 0;
+        (void)write_one(&late);
+        assert_int_equal(late.rc, SEAM_E_POISONED);
+    }
+    struct seam_member m = {.arg = &late.value};
+    assert_int_equal(seam_group_commit(g, &m), SEAM_E_POISONED);
+    assert_int_equal(m.err.code, SEAM_E_POISONED);
+    assert_non_null(strstr(m.err.text, "nothing of this one was handed over"));
+    assert_int_equal(rec.n, runs);
+    seam_group_close(g);
+}
+
+static void a_failed_group_is_the_last(void **state)
+{
+    (void)state;
+    nothing_runs_behind(0, 0, 1);
+    nothing_runs_behind(2, 0, 4); /* its group has three members */
+    nothing_runs_behind(3, 0, 4);
+    nothing_runs_behind(2, 1u << 5 | 1u << 11, 4);
+}
+
+static void a_failed_exclusive_call_is_the_last(void **state)
+{
+    (void)state;
+    nothing_runs_behind(1, 1u << 1, 2);
+    nothing_runs_behind(4, 1u << 4 | 1u << 5, 5);
+    nothing_runs_behind(11, 1u << 11, 12);
 }
 
 /* ---- fill-wait --------------------------------------------------------------------------- */
@@ -294,10 +351,10 @@ static void *write_many(void *arg)
     for (int i = 0; i < EACH; i++) {
         w->value = base + i;
         (void)write_one(w);
-        if (w->rc != (w->value % 100 == 99 ? SEAM_E_UNKNOWN : SEAM_OK))
+        if (w->rc != (w->value % 100 == 99 ? SEAM_E_NO_SPACE : SEAM_OK))
             return w;
         if (i % 97 == 0)
-            seam_group_exclusive(w->group, note_exclusive, w);
+            (void)seam_group_exclusive(w->group, note_exclusive, w, NULL);
     }
     return NULL;
 }
@@ -342,6 +399,8 @@ int main(void)
         cmocka_unit_test(cut_by_members),
         cmocka_unit_test(cut_by_bytes),
         cmocka_unit_test(exclusive_in_order),
+        cmocka_unit_test(a_failed_group_is_the_last),
+        cmocka_unit_test(a_failed_exclusive_call_is_the_last),
         cmocka_unit_test(no_fill_for_one_or_two),
         cmocka_unit_test(fill_waits_for_the_others),
         cmocka_unit_test(exclusive_ends_the_fill),

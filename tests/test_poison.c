@@ -106,7 +106,7 @@ static int claims_sync(struct seam_engine *e, enum seam_ack level, struct seam_e
 
 static const struct seam_backend claims = {
     .abi = SEAM_BACKEND_ABI,
-    .flags = SEAM_BACKEND_WRAPPER,
+    .flags = SEAM_BACKEND_WRAPPER | SEAM_BACKEND_CONCURRENT,
     .name = "claims",
     .summary = "claims every ack",
     .open = claims_open,

@@ -80,6 +80,9 @@ static void a_failed_flush_is_unknown_and_reads_go_on(void **state)
     assert_true(has(f, S("before")));
     assert_false(has(f, S("lost")));
     seam_backend_rocksdb.snap_close(f->e, snap);
+    /* What comes later is not handed over: it is NOT DONE. */
+    assert_int_equal(commit(f, &op, 1, SEAM_ACK_PROCESS, NULL), SEAM_E_POISONED);
+    assert_int_equal(seam_backend_rocksdb.sync(f->e, SEAM_ACK_POWER, &f->err), SEAM_E_POISONED);
     /* Nothing is flushed again, and the store opens with every acked commit. */
     int calls = atomic_load(&hook.calls);
     assert_int_equal(fixture_close(f), SEAM_OK);

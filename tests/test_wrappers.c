@@ -422,7 +422,11 @@ static void strict_watches_ops(void **state)
     assert_int_equal(seam_layer_prepare(e, &c, 0, &err), SEAM_OK);
     t.rc = SEAM_E_IO; /* no answer of a commit */
     assert_int_equal(seam_layer_commit(e, &c, &acked, &err), SEAM_E_UNKNOWN);
-    assert_int_equal(seam_layer_prepare(e, &c, 0, &err), SEAM_E_IO);
+    t.rc = SEAM_OK;
+    assert_int_equal(seam_layer_prepare(e, &c, 0, &err), SEAM_OK);
+    t.rc = SEAM_E_POISONED; /* refused by the engine: not handed over, passed on as it is */
+    assert_int_equal(seam_layer_commit(e, &c, &acked, &err), SEAM_E_POISONED);
+    assert_int_equal(seam_layer_prepare(e, &c, 0, &err), SEAM_E_POISONED);
     assert_int_equal(t.tickets, 0);
     assert_int_equal(seam_layer_close(e, NULL), SEAM_OK);
 }

@@ -318,6 +318,8 @@ static int engine_close(struct seam_engine *base, struct seam_err *err)
         rc = lmdb_sync(base, SEAM_ACK_POWER, err);
         if (rc == SEAM_OK)
             lmdb_space_trim(&e->space);
+        else if (rc == SEAM_E_POISONED) /* what failed was told, and is not tried again */
+            rc = SEAM_OK;
     }
     engine_free(e);
     return rc;
@@ -411,7 +413,7 @@ static size_t describe(struct seam_engine *base, char *buf, size_t cap)
 
 const struct seam_backend seam_backend_lmdb = {
     .abi = SEAM_BACKEND_ABI,
-    .flags = 0,
+    .flags = SEAM_BACKEND_CONCURRENT,
     .format = 1,
     .name = "lmdb",
     .summary = "copy-on-write B+tree, LMDB",

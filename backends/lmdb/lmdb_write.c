@@ -13,7 +13,8 @@
  * Relies on engine/group.c: lmdb_run is called by one thread at a time, and begins and ends its
  * transaction on that thread, as LMDB's lock demands.
  * Keeps true: a group is one transaction, acked at the highest level asked in it; if a member
- * cannot be part of it, nothing was handed over and all are done singly. */
+ * cannot be part of it, nothing was handed over and all are done singly; behind a commit or a flush
+ * that failed there is no other. */
 #include "lmdb_private.h"
 
 #include <string.h>
@@ -360,9 +361,14 @@ static void commit_singly(struct lmdb_engine *e, struct seam_member *first, size
     struct seam_member *m = first;
     atomic_fetch_add_explicit(&e->counts.redone, 1, memory_order_relaxed);
     for (; n > 0; m = m->next, n--) {
-        if (!failed)
-            failed = commit_together(e, m, 1, &out) && out.rc != 0;
-        if (out.rc != 0)
+        if (failed) {
+            m->rc = seam_fail(&m->err, SEAM_E_POISONED,
+                              "lmdb: a commit before this one failed: nothing was handed over");
+            continue;
+        }
+        (void)commit_together(e, m, 1, &out);
+        failed = out.rc != 0;
+        if (failed)
             answer_unknown(m, &out);
     }
 }
@@ -389,6 +395,7 @@ int lmdb_commit(struct seam_engine *base, struct seam_commit *c, struct seam_ack
     memset(&m, 0, sizeof m);
     m.commit = c;
     int rc = seam_group_commit(self(base)->group, &m);
+    let_go(self(base), c); /* of one that came after a failure and was not run */
     if (rc == SEAM_OK && ret != NULL)
         *ret = m.acked;
     if (rc != SEAM_OK && err != NULL)
@@ -398,30 +405,23 @@ int lmdb_commit(struct seam_engine *base, struct seam_commit *c, struct seam_ack
 
 /* ---- sync ----------------------------------------------------------------------------------- */
 
-struct sync_job {
-    struct lmdb_engine *e;
-    struct outcome out;
-};
-
-static void sync_run(void *arg)
+static int sync_run(void *arg, struct seam_err *err)
 {
-    struct sync_job *job = arg;
-    if (!job->e->meta_unsynced)
-        return; /* every commit so far was a full one */
-    flush_meta(job->e, &job->out);
-    atomic_fetch_add_explicit(&job->e->counts.flushes, 1, memory_order_relaxed);
+    struct lmdb_engine *e = arg;
+    struct outcome out = {0, false, "flushing", 0, 0};
+    if (!e->meta_unsynced)
+        return SEAM_OK; /* every commit so far was a full one */
+    flush_meta(e, &out);
+    atomic_fetch_add_explicit(&e->counts.flushes, 1, memory_order_relaxed);
+    if (out.rc == 0)
+        return SEAM_OK;
+    lmdb_fail(err, out.rc, out.doing);
+    err->code = SEAM_E_UNKNOWN;
+    return SEAM_E_UNKNOWN;
 }
 
 int lmdb_sync(struct seam_engine *base, enum seam_ack level, struct seam_err *err)
 {
-    struct sync_job job = {self(base), {0, false, "flushing", 0, 0}};
-    if (level <= SEAM_ACK_PROCESS)
-        return SEAM_OK;
-    seam_group_exclusive(job.e->group, sync_run, &job);
-    if (job.out.rc == 0)
-        return SEAM_OK;
-    lmdb_fail(err, job.out.rc, job.out.doing);
-    if (err != NULL)
-        err->code = SEAM_E_UNKNOWN;
-    return SEAM_E_UNKNOWN;
+    struct lmdb_engine *e = self(base);
+    return level <= SEAM_ACK_PROCESS ? SEAM_OK : seam_group_exclusive(e->group, sync_run, e, err);
 }

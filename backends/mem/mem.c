@@ -470,7 +470,7 @@ static size_t mem_describe(struct seam_engine *e, char *buf, size_t cap)
 extern const struct seam_backend seam_backend_mem;
 const struct seam_backend seam_backend_mem = {
     .abi = SEAM_BACKEND_ABI,
-    .flags = SEAM_BACKEND_VOLATILE,
+    .flags = SEAM_BACKEND_VOLATILE | SEAM_BACKEND_CONCURRENT,
     .format = 1,
     .name = "mem",
     .summary = "skip list in memory, the reference; keeps nothing after close",

@@ -132,7 +132,7 @@ extern const struct seam_backend seam_backend_rocksdb; /* registry/ names it */
 
 const struct seam_backend seam_backend_rocksdb = {
     .abi = SEAM_BACKEND_ABI,
-    .flags = 0,
+    .flags = SEAM_BACKEND_CONCURRENT,
     .format = 1,
     .name = "rocksdb",
     .summary = "log-structured merge tree: RocksDB through its C interface",

@@ -353,6 +353,15 @@ static uint64_t batch_no(rocksdb_writebatch_t *wb)
     return no;
 }
 
+/* What is on its way in RocksDB by then, RocksDB refuses itself: it does not resume. */
+static int refuse_if_failed(struct seam_rocksdb *r, struct seam_err *err)
+{
+    return atomic_load(&r->failed) ? seam_fail(err, SEAM_E_POISONED,
+                                               "rocksdb: an earlier commit or flush failed: nothing "
+                                               "of this one was handed over")
+                                   : SEAM_OK;
+}
+
 int seam_rocksdb_commit(struct seam_engine *e, struct seam_commit *c, struct seam_acked *ret,
                         struct seam_err *err)
 {
@@ -360,7 +369,11 @@ int seam_rocksdb_commit(struct seam_engine *e, struct seam_commit *c, struct sea
     struct seam_rocksdb_batch *b = c->need.priv;
     bool synced = c->ack >= SEAM_ACK_OS;
     char *text = NULL;
-    int rc = SEAM_OK;
+    int rc = refuse_if_failed(r, err);
+    if (rc != SEAM_OK) {
+        give_back(r, c);
+        return rc;
+    }
     rocksdb_write(r->db, synced ? r->write_synced : r->write_unsynced, b->wb, &text);
     if (text) {
         atomic_store(&r->failed, true);
@@ -384,6 +397,9 @@ int seam_rocksdb_sync(struct seam_engine *e, enum seam_ack level, struct seam_er
     struct seam_rocksdb *r = rdb(e);
     if (level <= SEAM_ACK_PROCESS)
         return SEAM_OK; /* every commit is in the log, and the log is with the system */
+    int rc = refuse_if_failed(r, err);
+    if (rc != SEAM_OK)
+        return rc;
     char *text = NULL;
     rocksdb_flush_wal(r->db, 1, &text);
     if (!text)

@@ -384,30 +384,21 @@ static int vlog_commit(struct seam_engine *e, struct seam_commit *c, struct seam
     return rc;
 }
 
-struct sync_call {
-    struct vlog *v;
-    int rc;
-};
-
-static void sync_run(void *arg)
+static int sync_run(void *arg, struct seam_err *err)
 {
-    struct sync_call *call = arg;
-    call->rc = atomic_load(&call->v->poisoned) ? -1 : vlog_flush(call->v);
+    struct vlog *v = arg;
+    int rc = atomic_load(&v->poisoned) ? -1 : vlog_flush(v);
+    if (rc >= 0)
+        return SEAM_OK;
+    (void)seam_fail_os(err, -rc, "vlog: flushing the log failed");
+    err->code = SEAM_E_UNKNOWN;
+    return SEAM_E_UNKNOWN;
 }
 
 static int vlog_sync(struct seam_engine *e, enum seam_ack level, struct seam_err *err)
 {
     struct vlog *v = self(e);
-    struct sync_call call = {v, 0};
-    if (level < SEAM_ACK_OS)
-        return SEAM_OK;
-    seam_group_exclusive(v->group, sync_run, &call);
-    if (call.rc >= 0)
-        return SEAM_OK;
-    (void)seam_fail_os(err, -call.rc, "vlog: flushing the log failed");
-    if (err)
-        err->code = SEAM_E_UNKNOWN;
-    return SEAM_E_UNKNOWN;
+    return level < SEAM_ACK_OS ? SEAM_OK : seam_group_exclusive(v->group, sync_run, v, err);
 }
 
 /* ---- figures --------------------------------------------------------------------------------- */
@@ -461,6 +452,7 @@ static size_t describe(struct seam_engine *e, char *buf, size_t cap)
 
 const struct seam_backend seam_backend_vlog = {
     .abi = SEAM_BACKEND_ABI,
+    .flags = SEAM_BACKEND_CONCURRENT,
     .format = 1,
     .name = "vlog",
     .summary = "one append-only log with an ordered index in memory, Seam's own",

@@ -6,7 +6,8 @@
  * and epoch, fork detection. So an engine may rely on this:
  *   - ops are valid, within its own limits, and stay borrowed from prepare to commit or abort;
  *   - the ack asked is at most limits.best, without a window;
- *   - commit is never called after a commit or sync returned SEAM_E_UNKNOWN;
+ *   - commit and sync come one at a time, and never after one that returned SEAM_E_UNKNOWN or
+ *     SEAM_E_POISONED. An engine with SEAM_BACKEND_CONCURRENT gives that up: see AFTER A FAILURE;
  *   - keys given to get are 1..limits.key long; keys given to seeks are >= 1 byte, any length;
  *   - bounds stay valid until cursor_close, lower < upper where both are given;
  *   - NEXT and PREV come only when the cursor stands on a key;
@@ -15,10 +16,24 @@
  *   - everything <seam/seam.h> promises to callers;
  *   - `ret` parameters untouched on failure; err filled through seam_fail;
  *   - no printing, no exit, no signal handlers, no state at file scope that is not const;
- *   - commit returns SEAM_OK or SEAM_E_UNKNOWN and nothing else. With SEAM_CAP_RESERVES, UNKNOWN
- *     means that a device failed. All engine work of a commit happens inside the one call.
+ *   - commit returns SEAM_OK or SEAM_E_UNKNOWN, with SEAM_BACKEND_CONCURRENT also SEAM_E_POISONED,
+ *     and nothing else; another code is taken for UNKNOWN. With SEAM_CAP_RESERVES, UNKNOWN means
+ *     that a device failed. All engine work of a commit happens inside the one call.
  * A wrapper is a backend whose open receives the layer below; every op it leaves NULL goes to the
- * layer below, and it calls down through the seam_layer_ functions.
+ * layer below, and it calls down through the seam_layer_ functions. Its commit may also answer
+ * SEAM_E_MISUSE, when the caller broke a rule: the layer below was given abort instead, nothing was
+ * handed over, and the handle goes on.
+ *
+ * AFTER A FAILURE. Commits of many threads pass the library's check and then wait in the engine for
+ * their turn, so when one of them fails only the engine can hold the others back. An engine that
+ * sets SEAM_BACKEND_CONCURRENT gets commit and sync from many threads at once, and promises: once
+ * one of them failed, it begins nothing of a commit or flush that was waiting, or that still comes.
+ * To these it answers SEAM_E_POISONED, which is NOT DONE: nothing was handed over, what the ticket
+ * held is given back as by any commit. UNKNOWN is for those that may have reached the device; when
+ * in doubt an engine answers that. engine/group.c keeps this for whoever commits and flushes
+ * through it. After a failure close flushes nothing: a failed flush is never tried again.
+ * Without the flag the library itself lets one call in at a time, which costs group commit. A stack
+ * has the flag if each of its layers that has commit or sync has it.
  *
  * PLUG-INS. A shared object exports `const struct seam_backend *seam_backend_entry(void)`; open it
  * by a path with a '/': "./libmine.so:option=1". abi must equal SEAM_BACKEND_ABI. */
@@ -36,7 +51,8 @@ extern "C" {
 
 enum {                          /* seam_backend.flags */
     SEAM_BACKEND_WRAPPER = 1,   /* needs a layer below */
-    SEAM_BACKEND_VOLATILE = 2   /* keeps nothing on disk: no directory, epoch 0 */
+    SEAM_BACKEND_VOLATILE = 2,  /* keeps nothing on disk: no directory, epoch 0 */
+    SEAM_BACKEND_CONCURRENT = 4 /* commit and sync from many threads: see AFTER A FAILURE */
 };
 
 struct seam_backend;
@@ -100,8 +116,8 @@ struct seam_backend {
                    struct seam_err *err);
     void (*abort)(struct seam_engine *e, struct seam_commit *c);
 
-    /* Required. commit: OK or E_UNKNOWN; fills ret (preset to unknown). sync: raises all earlier
-     * commits to level, which is at most limits.best; OK or E_UNKNOWN. */
+    /* Required. commit: OK, E_UNKNOWN or E_POISONED; fills ret (preset to unknown). sync: raises all
+     * earlier commits to level, which is at most limits.best; the same codes. */
     int (*commit)(struct seam_engine *e, struct seam_commit *c, struct seam_acked *ret,
                   struct seam_err *err);
     int (*sync)(struct seam_engine *e, enum seam_ack level, struct seam_err *err);
@@ -236,10 +252,18 @@ struct seam_group_config {
 SEAM_API int seam_group_open(const struct seam_platform *os, const struct seam_group_config *config,
                              struct seam_group **ret, struct seam_err *err);
 SEAM_API void seam_group_close(struct seam_group *group);
-/* Hands m in and returns when some leader (perhaps this thread) has run it: m->rc. */
+/* An exclusive call: SEAM_OK, or fills *err, never NULL, and returns a code. */
+typedef int (*seam_group_fn)(void *arg, struct seam_err *err);
+
+/* Hands m in and returns when some leader (perhaps this thread) has run it: m->rc. Once a member or
+ * an exclusive call has answered SEAM_E_UNKNOWN the group has failed: nothing is run any more, and
+ * whoever is queued or comes later gets E_POISONED with nothing handed over. What such a member's
+ * commit holds (need) is still the caller's to give back. */
 SEAM_API int seam_group_commit(struct seam_group *group, struct seam_member *m);
-/* Runs fn as the leader does, with no group in flight: for sync and for close. */
-SEAM_API void seam_group_exclusive(struct seam_group *group, void (*fn)(void *arg), void *arg);
+/* Runs fn as the leader does, with no group in flight: for sync and for close. Returns what it
+ * returned; E_POISONED, without a call of it, after the group failed. err may be NULL. */
+SEAM_API int seam_group_exclusive(struct seam_group *group, seam_group_fn fn, void *arg,
+                                  struct seam_err *err);
 
 #ifdef __cplusplus
 }

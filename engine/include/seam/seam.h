@@ -84,8 +84,8 @@ struct seam_err {
     const char *limit;     /* static name of the limit that was hit ("ops", "bytes"), else NULL */
     uint64_t max, got;     /* that limit's maximum (of memory and disk: what is left) and the
                               offending value */
-    uint64_t unknown_acks; /* commits acked PROCESS or OS since the last good flush, now unknown
-                              too */
+    uint64_t unknown_acks; /* of E_UNKNOWN and E_POISONED: commits acked PROCESS or OS since the last
+                              good flush, now unknown too; never fewer than there are */
     char text[256];
 };
 
@@ -257,9 +257,12 @@ SEAM_API int seam_prepare(struct seam_db *db, const struct seam_op *ops, size_t 
 
 /* Commits what was prepared; consumes the ticket whatever it returns. ret may be NULL.
  * SEAM_OK: done, visible, and safe to the level in ret->given. SEAM_E_UNKNOWN: see outcomes.
- * SEAM_E_POISONED: another commit failed since prepare; this one was not handed over.
+ * SEAM_E_POISONED: another commit failed since prepare; this one was not handed over, though it may
+ * have waited for its turn in the engine by then. SEAM_E_MISUSE (strict only): the bytes of the ops
+ * changed since prepare; not handed over, and the handle goes on.
  * No other code, when the engine declares RESERVES; without it, SEAM_E_UNKNOWN also covers what
- * could not be reserved, such as a disk that filled up between prepare and commit.
+ * could not be reserved, such as a disk that filled up between prepare and commit. A commit at
+ * PROCESS or OS that another's failure overtook before its ack was given is UNKNOWN too.
  * After a crash: there whole or not at all; there, if acked at a level that covers the crash. */
 SEAM_API int seam_commit(struct seam_ticket *ticket, struct seam_acked *ret, struct seam_err *err);
 
@@ -271,7 +274,8 @@ SEAM_API int seam_write(struct seam_db *db, const struct seam_op *ops, size_t n,
                         struct seam_acked *ret, struct seam_err *err);
 
 /* Raises every commit that returned before this call to `level`; a POWER commit does the same.
- * Errors: E_UNSUPPORTED, E_POISONED, E_UNKNOWN (the flush failed: the handle is poisoned now). */
+ * Errors: E_UNSUPPORTED, E_POISONED (nothing was flushed), E_UNKNOWN (the flush failed: the handle is
+ * poisoned now). */
 SEAM_API int seam_sync(struct seam_db *db, enum seam_ack level, struct seam_err *err);
 
 /* ---- 7 snapshots, pins, cursors ---------------------------------------------------------- */

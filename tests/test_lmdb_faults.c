@@ -1,0 +1,137 @@
+/* test_lmdb_faults.c - the LMDB engine when a flush fails while many threads commit.
+ *
+ * Relies on the dynamic linker: fdatasync and pwrite, as defined here, are the ones that liblmdb.so
+ * calls. The first flush that fails is the last call of either on the store. */
+#include "test_lmdb_support.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/syscall.h>
+
+static struct {
+    atomic_int until_failure; /* flushes; the last of them fails; 0: none does */
+    atomic_bool failed;
+    atomic_int late; /* calls after it */
+} hook;
+
+static void note_call(void)
+{
+    if (atomic_load(&hook.failed))
+        atomic_fetch_add(&hook.late, 1);
+}
+
+__attribute__((visibility("default"))) int fdatasync(int fd);
+int fdatasync(int fd)
+{
+    note_call();
+    if (atomic_load(&hook.until_failure) > 0 && atomic_fetch_sub(&hook.until_failure, 1) == 1) {
+        atomic_store(&hook.failed, true);
+        errno = EIO;
+        return -1;
+    }
+    return (int)syscall(SYS_fdatasync, fd);
+}
+
+__attribute__((visibility("default"))) ssize_t pwrite(int fd, const void *buf, size_t n, off_t at);
+ssize_t pwrite(int fd, const void *buf, size_t n, off_t at)
+{
+    note_call();
+    return syscall(SYS_pwrite64, fd, buf, n, at);
+}
+
+enum { THREADS = 4, EACH = 200 };
+
+struct caller {
+    struct seam_db *db;
+    enum seam_ack ack;
+    int id, done, unknown, refused, others;
+    bool acked[EACH];
+    pthread_t thread;
+};
+
+static void *call(void *arg)
+{
+    struct caller *c = arg;
+    for (int i = 0; i < EACH; i++) {
+        char key[24];
+        (void)snprintf(key, sizeof key, "%d-%d", c->id, i);
+        struct seam_op op = put_op(key, "value");
+        int rc = seam_write(c->db, &op, 1, c->ack, NULL, NULL);
+        c->acked[i] = rc == SEAM_OK;
+        c->done += rc == SEAM_OK;
+        c->unknown += rc == SEAM_E_UNKNOWN;
+        c->refused += rc == SEAM_E_POISONED;
+        c->others += rc != SEAM_OK && rc != SEAM_E_UNKNOWN && rc != SEAM_E_POISONED;
+    }
+    return NULL;
+}
+
+static void crowd(struct seam_db *db, enum seam_ack ack, struct caller *callers)
+{
+    for (int i = 0; i < THREADS; i++) {
+        callers[i] = (struct caller){.db = db, .ack = ack, .id = i};
+        assert_int_equal(pthread_create(&callers[i].thread, NULL, call, &callers[i]), 0);
+    }
+    for (int i = 0; i < THREADS; i++)
+        assert_int_equal(pthread_join(callers[i].thread, NULL), 0);
+}
+
+static void failed_flush(const struct room *r, enum seam_ack ack, int at)
+{
+    static struct caller callers[THREADS];
+    struct seam_options options = {.mode = SEAM_OPEN_CREATE};
+    struct seam_db *db = NULL;
+    char dir[600], key[24];
+    int done = 0, unknown = 0, refused = 0;
+    memset(&hook, 0, sizeof hook);
+    (void)snprintf(dir, sizeof dir, "%s/%d-%d", r->dir, (int)ack, at);
+    assert_int_equal(seam_open("lmdb", dir, &options, &db, NULL), SEAM_OK);
+    atomic_store(&hook.until_failure, at);
+    crowd(db, ack, callers);
+    for (int i = 0; i < THREADS; i++) {
+        done += callers[i].done;
+        unknown += callers[i].unknown;
+        refused += callers[i].refused;
+        assert_int_equal(callers[i].others, 0);
+    }
+    assert_true(unknown > 0);
+    assert_true(refused > 0);
+    assert_int_equal(done + unknown + refused, THREADS * EACH);
+    assert_int_equal(seam_close(db, NULL), SEAM_OK); /* flushes nothing */
+    assert_int_equal(atomic_load(&hook.late), 0);
+    atomic_store(&hook.failed, false);
+    assert_int_equal(seam_open("lmdb", dir, &options, &db, NULL), SEAM_OK);
+    for (int i = 0; i < THREADS * EACH; i++) {
+        struct seam_pin pin;
+        (void)snprintf(key, sizeof key, "%d-%d", i / EACH, i % EACH);
+        int rc = seam_get(db, NULL, seam_bytes(key, strlen(key)), &pin, NULL);
+        if (callers[i / EACH].acked[i % EACH])
+            assert_int_equal(rc, SEAM_OK);
+        if (rc == SEAM_OK)
+            seam_unpin(&pin);
+        else
+            assert_int_equal(rc, SEAM_NOTFOUND);
+    }
+    assert_int_equal(seam_close(db, NULL), SEAM_OK);
+}
+
+static void nothing_is_written_behind_a_failed_flush(void **state)
+{
+    for (int at = 1; at <= 21; at += 5) {
+        failed_flush(*state, SEAM_ACK_POWER, at);
+        failed_flush(*state, SEAM_ACK_PROCESS, at);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    int rc = support_begin(argc, argv);
+    if (rc != 0)
+        return rc;
+    const struct CMUnitTest tests[] = {
+        ROOM_TEST(nothing_is_written_behind_a_failed_flush),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
