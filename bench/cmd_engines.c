@@ -139,7 +139,10 @@ int bench_cmd_engines(int argc, char **argv)
     if (id == BENCH_ARG_HELP) {
         puts("seam engines - the engines and wrappers of this build, their limits and options\n\n"
              "Examples\n  seam engines\n  seam engines --json\n\n"
-             "An option is given as in rocksdb:blob,write_buffer=8M; wrappers as in strict+lmdb.\n");
+             "An option is given as in rocksdb:blob,write_buffer=8M; wrappers as in strict+lmdb.\n"
+          "Sizes take K, M, G and T (1024 each), counts take K, M, G and T (1000 each).\n"
+          "A name with a slash is a shared object, in which a backslash takes the next character\n"
+          "as it is: './lib\\:1.so'.\n");
         bench_args_help(stdout, options);
         return BENCH_OK;
     }

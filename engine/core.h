@@ -16,22 +16,32 @@ enum { SEAM_LAYERS_MAX = 8, SEAM_SETTINGS_MAX = 32 };
 extern const char seam_pin_copy_tag;
 #define SEAM_PIN_COPY ((void *)(uintptr_t)&seam_pin_copy_tag)
 
-/* One parsed layer of an engine spec; plugin is a dlopen handle or NULL. */
+/* One parsed layer of an engine spec. */
 struct seam_spec_layer {
     const struct seam_backend *be;
-    void *plugin;
-    uint64_t settings[SEAM_SETTINGS_MAX];
+    void *plugin; /* a dlopen handle, and the path it was opened by; else NULL */
+    char *path;
+    uint64_t settings[SEAM_SETTINGS_MAX], defaults[SEAM_SETTINGS_MAX];
 };
 
 struct seam_spec {
+    const struct seam_platform *os;
     size_t n; /* layers[0] is the outermost, layers[n-1] the engine */
     struct seam_spec_layer layers[SEAM_LAYERS_MAX];
 };
 
 /* spec.c. Closing releases plug-ins; it takes a zeroed spec too. */
-int seam_spec_parse(const char *text, const struct seam_backend *const *extra,
-                    struct seam_spec *ret, struct seam_err *err);
+int seam_spec_parse(const struct seam_platform *os, const char *text,
+                    const struct seam_backend *const *extra, struct seam_spec *ret,
+                    struct seam_err *err);
 void seam_spec_close(struct seam_spec *spec);
+
+/* spec_text.c. The length of s up to the first of `stops` that no backslash takes as it is. */
+size_t seam_spec_span(const char *s, const char *stops);
+/* Takes the backslashes out, in place; E_OPTION if one stands at the end. */
+int seam_spec_unescape(char *s);
+/* The spec as text, normalised, into buf[0..cap); like snprintf. */
+size_t seam_spec_text(const struct seam_spec *spec, char *buf, size_t cap);
 
 /* fork.c: tells whether this process is the one that opened the mark. */
 struct seam_fork_mark {

@@ -139,26 +139,28 @@ static void db_free(struct seam_db *db)
     db->os->free(db->os->ctx, db);
 }
 
-static int db_new(const char *engine, const struct seam_options *o, struct seam_db **ret,
-                  struct seam_err *err)
+static int db_new(const struct seam_options *o, struct seam_db **ret, struct seam_err *err)
 {
     const struct seam_platform *os = o->platform ? o->platform : seam_platform_system();
-    size_t len = strlen(engine);
     struct seam_db *db = os->alloc(os->ctx, sizeof(*db));
-    char *name = os->alloc(os->ctx, len + 1);
-    if (!db || !name) {
-        os->free(os->ctx, name);
-        os->free(os->ctx, db);
+    if (!db)
         return seam_fail(err, SEAM_E_NOMEM, "no memory for a db handle");
-    }
     memset(db, 0, sizeof(*db));
-    memcpy(name, engine, len + 1);
-    db->name = name;
     db->os = os;
     db->read_only = o->mode == SEAM_OPEN_READ_ONLY;
     uint32_t stall = o->stall_ms ? o->stall_ms : STALL_DEFAULT_MS;
     db->stall_ns = stall == UINT32_MAX ? 0 : (uint64_t)stall * 1000000u;
     *ret = db;
+    return SEAM_OK;
+}
+
+static int set_name(struct seam_db *db, struct seam_err *err)
+{
+    size_t size = seam_spec_text(&db->spec, NULL, 0) + 1;
+    db->name = db->os->alloc(db->os->ctx, size);
+    if (!db->name)
+        return seam_fail(err, SEAM_E_NOMEM, "no memory for a db handle");
+    (void)seam_spec_text(&db->spec, db->name, size);
     return SEAM_OK;
 }
 
@@ -180,7 +182,9 @@ static int gate_open(struct seam_db *db, struct seam_err *err)
 static int open_rest(struct seam_db *db, const char *engine, const char *dir,
                      const struct seam_options *o, struct seam_err *err)
 {
-    int rc = seam_spec_parse(engine, o->engines, &db->spec, err);
+    int rc = seam_spec_parse(db->os, engine, o->engines, &db->spec, err);
+    if (rc == SEAM_OK)
+        rc = set_name(db, err);
     if (rc == SEAM_OK && seam_fork_mark_open(&db->mark) != SEAM_OK)
         rc = seam_fail(err, SEAM_E_NOMEM, "no memory for a db handle");
     if (rc == SEAM_OK)
@@ -210,7 +214,7 @@ int seam_open(const char *engine, const char *dir, const struct seam_options *op
     if (rc == SEAM_OK && (!engine || !*engine))
         rc = seam_fail(err, SEAM_E_NO_ENGINE, "no engine is named");
     if (rc == SEAM_OK)
-        rc = db_new(engine, o, &db, err);
+        rc = db_new(o, &db, err);
     if (rc != SEAM_OK)
         return rc;
     rc = open_rest(db, engine, dir, o, err);

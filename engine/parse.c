@@ -1,7 +1,8 @@
 /* parse.c - sizes, counts, and lists of engines, as people write them.
  *
- * Relies on nothing. Keeps true: a suffix that is not known is an error, never ignored. */
-#include <seam/backend.h>
+ * Relies on spec_text.c for backslashes. Keeps true: a suffix that is not known is an error, never
+ * ignored. */
+#include "core.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -10,7 +11,8 @@ static int bad_number(const char *text, const char *why, bool size, struct seam_
 {
     return seam_fail(err, SEAM_E_OPTION, "'%.40s' %s: a %s is a number with an optional %s", text,
                      why, size ? "size" : "count",
-                     size ? "K, M or G (1024 each; also KiB, MiB, GiB)" : "K, M or G (1000 each)");
+                     size ? "K, M, G or T (1024 each; also KiB, MiB, GiB, TiB)"
+                          : "K, M, G or T (1000 each)");
 }
 
 /* The power of the suffix, or -1. */
@@ -81,7 +83,7 @@ int seam_parse_count(const char *text, uint64_t *ret, struct seam_err *err)
  * any ':' or '+'. */
 static bool goes_on(const char *part)
 {
-    size_t n = strcspn(part, ",:+=");
+    size_t n = seam_spec_span(part, ",:+=");
     return part[n] == '=';
 }
 
@@ -90,9 +92,9 @@ int seam_engine_list_next(const char **rest, char *buf, size_t cap, struct seam_
     const char *s = *rest;
     if (!s || *s == 0)
         return SEAM_NOTFOUND;
-    size_t len = strcspn(s, ",");
+    size_t len = seam_spec_span(s, ",");
     while (s[len] == ',' && goes_on(s + len + 1))
-        len += 1 + strcspn(s + len + 1, ",");
+        len += 1 + seam_spec_span(s + len + 1, ",");
     if (len == 0 || (s[len] == ',' && s[len + 1] == 0))
         return seam_fail(err, SEAM_E_OPTION, "the list of engines has an empty part: '%.60s'", s);
     if (len >= cap)

@@ -1,6 +1,7 @@
 /* spec.c - engine specs: "wrapper+wrapper:option=value+engine:option,option=value".
  *
- * Relies on the registry for names and on each backend's table of tunings. Keeps true: an unknown
+ * Relies on the registry for names, on each backend's table of tunings, and on spec_text.c for what
+ * separates the parts. Keeps true: an unknown
  * layer, option or value is an error that names it and what there is; the bottom layer of a parsed
  * spec is an engine with every required op, the others are wrappers. */
 #include "core.h"
@@ -48,10 +49,16 @@ static int no_engine(const char *name, const struct seam_backend *const *extra,
 
 /* ---- plug-ins ---------------------------------------------------------------------------- */
 
-static int plugin_open(const char *path, struct seam_spec_layer *layer, struct seam_err *err)
+static int plugin_open(const struct seam_platform *os, const char *path,
+                       struct seam_spec_layer *layer, struct seam_err *err)
 {
     typedef const struct seam_backend *entry_fn(void);
     entry_fn *entry = NULL;
+    size_t size = strlen(path) + 1;
+    layer->path = os->alloc(os->ctx, size);
+    if (!layer->path)
+        return seam_fail(err, SEAM_E_NOMEM, "no memory for the path of a plug-in");
+    memcpy(layer->path, path, size);
     /* Never unloaded: errors hold names of limits, and threads of the engine's may still end. */
     layer->plugin = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
     if (!layer->plugin)
@@ -161,11 +168,21 @@ static int no_option(const struct seam_backend *be, const char *name, struct sea
                      at ? list : "none");
 }
 
+static int lone_backslash(const char *token, struct seam_err *err)
+{
+    return seam_fail(err, SEAM_E_OPTION,
+                     "'%.60s' ends in a backslash, which takes the next character as it is", token);
+}
+
 static int set_option(struct seam_spec_layer *layer, char *token, struct seam_err *err)
 {
-    char *value = strchr(token, '=');
-    if (value)
-        *value++ = 0;
+    size_t len = seam_spec_span(token, "=");
+    char *value = token[len] ? token + len + 1 : NULL;
+    token[len] = 0;
+    if (seam_spec_unescape(token) != SEAM_OK)
+        return lone_backslash(token, err);
+    if (value && seam_spec_unescape(value) != SEAM_OK)
+        return lone_backslash(value, err);
     const struct seam_tuning *t = layer->be->tunings;
     for (size_t i = 0; t && t[i].name; i++)
         if (strcmp(t[i].name, token) == 0)
@@ -180,9 +197,10 @@ static int set_defaults(struct seam_spec_layer *layer, struct seam_err *err)
         if (i == SEAM_SETTINGS_MAX)
             return seam_fail(err, SEAM_E_NO_ENGINE, "'%s' has over %d options", layer->be->name,
                              SEAM_SETTINGS_MAX);
-        int rc = parse_value(&t[i], t[i].fallback, &layer->settings[i], err);
+        int rc = parse_value(&t[i], t[i].fallback, &layer->defaults[i], err);
         if (rc != SEAM_OK)
             return rc;
+        layer->settings[i] = layer->defaults[i];
     }
     return SEAM_OK;
 }
@@ -190,15 +208,18 @@ static int set_defaults(struct seam_spec_layer *layer, struct seam_err *err)
 /* ---- layers ------------------------------------------------------------------------------ */
 
 /* token: "name" or "name:option,option=value"; cut up in place. */
-static int parse_layer(char *token, const struct seam_backend *const *extra,
-                       struct seam_spec_layer *layer, struct seam_err *err)
+static int parse_layer(const struct seam_platform *os, char *token,
+                       const struct seam_backend *const *extra, struct seam_spec_layer *layer,
+                       struct seam_err *err)
 {
-    char *options = strchr(token, ':');
+    size_t len = seam_spec_span(token, ":");
+    char *options = token[len] ? token + len + 1 : NULL;
     int rc = SEAM_OK;
-    if (options)
-        *options++ = 0;
+    token[len] = 0;
+    if (seam_spec_unescape(token) != SEAM_OK)
+        return lone_backslash(token, err);
     if (strchr(token, '/')) {
-        rc = plugin_open(token, layer, err);
+        rc = plugin_open(os, token, layer, err);
     } else {
         layer->be = find(token, extra);
         if (!layer->be)
@@ -211,9 +232,9 @@ static int parse_layer(char *token, const struct seam_backend *const *extra,
     if (rc == SEAM_OK)
         rc = set_defaults(layer, err);
     while (rc == SEAM_OK && options) {
-        char *next = strchr(options, ',');
-        if (next)
-            *next++ = 0;
+        len = seam_spec_span(options, ",");
+        char *next = options[len] ? options + len + 1 : NULL;
+        options[len] = 0;
         rc = set_option(layer, options, err);
         options = next;
     }
@@ -234,16 +255,18 @@ static int check_order(const struct seam_spec *spec, struct seam_err *err)
     return SEAM_OK;
 }
 
-int seam_spec_parse(const char *text, const struct seam_backend *const *extra,
-                    struct seam_spec *ret, struct seam_err *err)
+int seam_spec_parse(const struct seam_platform *os, const char *text,
+                    const struct seam_backend *const *extra, struct seam_spec *ret,
+                    struct seam_err *err)
 {
     char token[TOKEN_MAX];
     int rc = SEAM_OK;
     memset(ret, 0, sizeof(*ret));
+    ret->os = os;
     if (!text || !*text)
         return seam_fail(err, SEAM_E_NO_ENGINE, "no engine is named");
     for (const char *s = text; s && rc == SEAM_OK;) {
-        size_t len = strcspn(s, "+");
+        size_t len = seam_spec_span(s, "+");
         if (len >= sizeof(token) || ret->n == SEAM_LAYERS_MAX) {
             rc = seam_fail(err, SEAM_E_NO_ENGINE, "at most %d layers of %d bytes each",
                            SEAM_LAYERS_MAX, TOKEN_MAX - 1);
@@ -251,7 +274,7 @@ int seam_spec_parse(const char *text, const struct seam_backend *const *extra,
         }
         memcpy(token, s, len);
         token[len] = 0;
-        rc = parse_layer(token, extra, &ret->layers[ret->n++], err);
+        rc = parse_layer(os, token, extra, &ret->layers[ret->n++], err);
         s = s[len] ? s + len + 1 : NULL;
     }
     if (rc == SEAM_OK)
@@ -263,9 +286,11 @@ int seam_spec_parse(const char *text, const struct seam_backend *const *extra,
 
 void seam_spec_close(struct seam_spec *spec)
 {
-    for (size_t i = 0; i < spec->n; i++)
+    for (size_t i = 0; i < spec->n; i++) {
         if (spec->layers[i].plugin)
             dlclose(spec->layers[i].plugin);
+        spec->os->free(spec->os->ctx, spec->layers[i].path);
+    }
     spec->n = 0;
 }
 

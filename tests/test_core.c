@@ -27,6 +27,8 @@ static void sizes_and_counts(void **state)
         {"2GiB", 2147483648u, 0},   {"3KB", 3072, 0},               {"7B", 7, 0},
         {"104K", 106496, 104000},   {"", 0, 0},                     {"K", 0, 0},
         {"-1", 0, 0},               {"1.", 0, 0},                   {"1.5", 0, 0},
+        {"2T", 2199023255552u, 2000000000000u},                     {"1TiB", 1099511627776u, 0},
+        {"0.5t", 549755813888u, 500000000000u},                     {"1P", 0, 0},
         {"5X", 0, 0},               {"5KK", 0, 0},                  {"5 K", 0, 0},
         {"1e3", 0, 0},              {"0x10", 0, 0},                 {"99999999999999999999", 0, 0},
         {"18446744073709551615K", 0, 0},                            {"5KiBs", 0, 0},
@@ -88,6 +90,10 @@ static void specs_that_are_wrong_say_so(void **state)
         {"mem+", SEAM_E_NO_ENGINE, "''"},
         {"", SEAM_E_NO_ENGINE, "named"},
         {"./no-such-plugin.so", SEAM_E_NO_ENGINE, "no-such-plugin"},
+        {"./no\\+such\\:plugin.so", SEAM_E_NO_ENGINE, "'./no+such:plugin.so'"},
+        {"mem\\", SEAM_E_OPTION, "backslash"},
+        {"limit:ops=1\\", SEAM_E_OPTION, "backslash"},
+        {"limit:ops=1P+mem", SEAM_E_OPTION, "K, M, G or T"},
         {"strict+strict+strict+strict+strict+strict+strict+strict+mem", SEAM_E_NO_ENGINE, "at most"},
     };
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
@@ -98,6 +104,62 @@ static void specs_that_are_wrong_say_so(void **state)
             fail_msg("'%s': %s, '%s'", rows[i].spec, seam_code_name(rc), err.text);
         assert_null(db);
         assert_null(strchr(err.text, '\n'));
+    }
+}
+
+/* A backslash takes the next character as it is: it separates no parts. */
+static void lists_keep_what_is_escaped(void **state)
+{
+    static const char *const parts[] = {"./a\\,b.so", "./c\\:d.so:x=1,y=2", "./e\\=f\\+g.so", "mem"};
+    const char *rest = "./a\\,b.so,./c\\:d.so:x=1,y=2,./e\\=f\\+g.so,mem";
+    char buf[64];
+
+    (void)state;
+    for (size_t i = 0; i < 4; i++) {
+        assert_int_equal(seam_engine_list_next(&rest, buf, sizeof(buf), NULL), SEAM_OK);
+        assert_string_equal(buf, parts[i]);
+    }
+    assert_int_equal(seam_engine_list_next(&rest, buf, sizeof(buf), NULL), SEAM_NOTFOUND);
+}
+
+/* All spellings of a spec have one name, and opening by that name gives the same stack. */
+static void the_name_of_a_db_is_normalised(void **state)
+{
+    static const struct {
+        const char *spec, *name;
+    } rows[] = {
+        {"mem", "mem"},
+        {"strict+mem", "strict+mem"},
+        {"limit:+mem", NULL},
+        {"limit:ops=0+mem", "limit+mem"},
+        {"limit:ops=104000,bytes=2048K+mem", "limit:ops=104K,bytes=2M+mem"},
+        {"limit:bytes=1.5M,ops=0104000+mem", "limit:ops=104K,bytes=1536K+mem"},
+        {"limit:tickets=7,tickets=8,bytes=1T+mem", "limit:bytes=1T,tickets=8+mem"},
+        {"limit:ops=1000001,bytes=1048577+mem", "limit:ops=1000001,bytes=1048577+mem"},
+        {"metrics+limit:ops=18446744073709551615+strict+mem",
+         "metrics+limit:ops=18446744073709551615+strict+mem"},
+        {"lim\\it:o\\ps=\\1+mem", "limit:ops=1+mem"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct seam_limits limits, again;
+        struct seam_db *db = NULL;
+        char name[128];
+        if (!rows[i].name) {
+            assert_int_equal(seam_open(rows[i].spec, NULL, NULL, &db, NULL), SEAM_E_OPTION);
+            continue;
+        }
+        assert_int_equal(seam_open(rows[i].spec, NULL, NULL, &db, NULL), SEAM_OK);
+        snprintf(name, sizeof(name), "%s", seam_db_engine(db));
+        assert_string_equal(name, rows[i].name);
+        seam_db_limits(db, &limits);
+        assert_int_equal(seam_close(db, NULL), SEAM_OK);
+        assert_int_equal(seam_open(name, NULL, NULL, &db, NULL), SEAM_OK);
+        assert_string_equal(seam_db_engine(db), name);
+        seam_db_limits(db, &again);
+        assert_memory_equal(&limits, &again, sizeof(limits));
+        assert_int_equal(seam_close(db, NULL), SEAM_OK);
     }
 }
 
@@ -294,7 +356,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sizes_and_counts),
         cmocka_unit_test(lists_are_cut_between_engines),
+        cmocka_unit_test(lists_keep_what_is_escaped),
         cmocka_unit_test(specs_that_are_wrong_say_so),
+        cmocka_unit_test(the_name_of_a_db_is_normalised),
         cmocka_unit_test(options_that_are_wrong_say_so),
         cmocka_unit_test(codes_and_texts),
         cmocka_unit_test(classify_says_what_prepare_does),

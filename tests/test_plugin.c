@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -77,6 +78,36 @@ static void by_path_with_options_and_under_wrappers(void **state)
         }
         assert_int_equal(seam_close(db, NULL), SEAM_OK);
     }
+}
+
+/* The characters that separate, in a path; the handle's name is a spec that opens the same. */
+static void paths_may_hold_what_separates(void **state)
+{
+    static const char from[] = PLUGINS "/libseam_example.so", to[] = "./odd:+,=\\ one.so";
+    static const char *const names[] = {
+        "strict+./odd\\:\\+\\,\\=\\\\ one.so:value=64K",
+        "./odd\\:\\+\\,\\=\\\\ one.so", "mem"};
+    const char *rest = "strict+./odd\\:\\+\\,\\=\\\\ one.so:value=65536,"
+                       "./odd\\:\\+\\,\\=\\\\ one.so:value=1M,mem";
+    char spec[128], name[128];
+
+    (void)state;
+    (void)unlink(to);
+    assert_int_equal(symlink(from, to), 0);
+    for (size_t i = 0; i < 3; i++) {
+        assert_int_equal(seam_engine_list_next(&rest, spec, sizeof(spec), NULL), SEAM_OK);
+        struct seam_db *db = open_ok(spec, NULL);
+        assert_string_equal(seam_db_engine(db), names[i]);
+        snprintf(name, sizeof(name), "%s", seam_db_engine(db));
+        put(db, "k", "v");
+        assert_int_equal(seam_close(db, NULL), SEAM_OK);
+        db = open_ok(name, NULL);
+        assert_string_equal(seam_db_engine(db), name);
+        assert_int_equal(seam_close(db, NULL), SEAM_OK);
+    }
+    /* Outside of a list the equals sign of a path separates nothing. */
+    assert_int_equal(seam_close(open_ok("./odd\\:\\+\\,=\\\\ one.so", NULL), NULL), SEAM_OK);
+    assert_int_equal(unlink(to), 0);
 }
 
 /* The name of a limit is in the plug-in; an error that holds it may outlive the db. */
@@ -187,6 +218,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(by_path_with_options_and_under_wrappers),
+        cmocka_unit_test(paths_may_hold_what_separates),
         cmocka_unit_test(errors_outlive_the_plugin),
         cmocka_unit_test(what_is_no_plugin_says_so),
         cmocka_unit_test(given_engines_are_searched_first),

@@ -36,7 +36,8 @@
  * has the flag if each of its layers that has commit or sync has it.
  *
  * PLUG-INS. A shared object exports `const struct seam_backend *seam_backend_entry(void)`; open it
- * by a path with a '/': "./libmine.so:option=1". abi must equal SEAM_BACKEND_ABI. */
+ * by a path with a '/': "./libmine.so:option=1", in which a backslash takes the next character as it
+ * is: "./a\+b.so" is a+b.so. abi must equal SEAM_BACKEND_ABI. */
 #ifndef SEAM_BACKEND_H
 #define SEAM_BACKEND_H
 

@@ -372,8 +372,9 @@ struct seam_options {
 /* Opens the store in `dir` with the stack of wrappers and the engine that `engine` names:
  *     [wrapper[:option=value,...]+]...engine[:option=value,...]
  *     "lmdb"   "rocksdb:blob,write_buffer=8M"   "strict+limit:ops=104K+lmdb"
- * An option without "=value" means =1. Sizes take K, M, G (1024); counts take K, M, G (1000).
- * An engine name with a '/' is a shared object to load (see <seam/backend.h>).
+ * An option without "=value" means =1. Sizes take K, M, G, T (1024); counts take K, M, G, T (1000).
+ * An engine name with a '/' is a shared object to load (see <seam/backend.h>). A backslash takes the
+ * next character as it is, so that a path may hold the ones that separate: + : , = and the backslash.
  * A volatile engine (mem) ignores dir, which may be NULL.
  * The directory: DIR/STORE (kind, engine, format version, uuid), DIR/LOCK, DIR/EPOCH, DIR/engine/;
  * 0700, files 0600 whatever the umask. A store is created whole or not at all. One writer process,
@@ -391,9 +392,12 @@ SEAM_API int seam_open(const char *engine, const char *dir, const struct seam_op
  * or the engine's close failed: acks given stand, windows not yet raised do not. NULL is allowed. */
 SEAM_API int seam_close(struct seam_db *db, struct seam_err *err);
 
-/* Never fail. */
+/* Never fail. seam_db_engine gives the spec, normalised: the same text for all spellings of one spec,
+ * and opening by it gives the same stack. Layers by name, a plug-in by the path it was opened by; then
+ * those options whose value is not the default, in the order of the engine's table, a flag as its name
+ * alone or name=0, numbers in the largest of K, M, G, T that divides them. */
 SEAM_API void seam_db_limits(const struct seam_db *db, struct seam_limits *ret);
-SEAM_API const char *seam_db_engine(const struct seam_db *db); /* the spec, normalised; db's life */
+SEAM_API const char *seam_db_engine(const struct seam_db *db); /* see below; lives as long as db */
 SEAM_API uint64_t seam_db_epoch(const struct seam_db *db);     /* grows at each writable open; 0: volatile */
 SEAM_API const uint8_t *seam_db_uuid(const struct seam_db *db); /* 16 bytes, db's life */
 SEAM_API bool seam_db_poisoned(const struct seam_db *db);
@@ -459,11 +463,13 @@ struct seam_tuning {
 SEAM_API const struct seam_tuning *seam_engine_tunings(const char *name);
 
 /* Cuts a list "vlog,rocksdb:blob,write_buffer=8M,lmdb" at the commas that separate engines. A part
- * that holds '=' before any ':' or '+' belongs to the engine before it. *rest moves on; the spec is
+ * that holds '=' before any ':' or '+' belongs to the engine before it; characters behind a backslash
+ * do not count, and keep it in the copy. *rest moves on; the spec is
  * copied to buf. SEAM_OK, SEAM_NOTFOUND at the end, E_OPTION if a part is empty or over cap. */
 SEAM_API int seam_engine_list_next(const char **rest, char *buf, size_t cap, struct seam_err *err);
 
-/* Parses "4096", "64K", "1.5M", "2G" (1024 each, also KiB, MiB, GiB) or, as a count, 1000 each.
+/* Parses "4096", "64K", "1.5M", "2G", "1T" (1024 each, also KB and KiB, and so on) or, as a count, 1000
+ * each; lower case is taken too.
  * SEAM_OK, or E_OPTION with a text that names what was wrong. */
 SEAM_API int seam_parse_size(const char *text, uint64_t *ret, struct seam_err *err);
 SEAM_API int seam_parse_count(const char *text, uint64_t *ret, struct seam_err *err);
