@@ -338,7 +338,7 @@ static int roll(struct vlog *v, struct vlog_unit *u)
     struct vlog_segment *next = u->own ? u->own : vlog_space_pop(v, u->promised);
     struct vlog_segment *last = v->end.last;
     if (!next) {
-        assert(!"log bytes were promised that are not there");
+        assert(next); /* the promises of space.c */
         return -ENOSPC;
     }
     u->own = NULL;
@@ -376,13 +376,14 @@ static uint64_t room(const struct vlog *v)
 }
 
 /* As many members from first on as fit into the last segment; at least one does. */
-static struct plan plan_group(const struct vlog *v, struct seam_member *first)
+static struct plan plan_group(struct vlog *v, struct seam_member *first)
 {
     struct plan p = {.first = first};
     for (struct seam_member *m = first; m; m = m->next) {
-        const struct vlog_unit *u = m->commit->need.priv;
+        struct vlog_unit *u = m->commit->need.priv;
         if (p.n > 0 && u->total + VLOG_BLOCK + VLOG_FRAME > room(v) - p.bytes)
             break;
+        vlog_space_used(v, u);
         p.bytes += u->total;
         p.inserts += u->inserts;
         p.flush = p.flush || m->commit->ack >= SEAM_ACK_OS;

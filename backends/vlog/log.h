@@ -140,6 +140,8 @@ int vlog_write_header(struct vlog *v, struct vlog_segment *s, const struct vlog_
 /* Takes log bytes for one frame of u->total; may make segments. */
 int vlog_space_take(struct vlog *v, struct vlog_unit *u, struct seam_err *err);
 void vlog_space_give(struct vlog *v, struct vlog_unit *u);
+/* u's frame is to go into the last segment, although it may have one of its own. */
+void vlog_space_used(struct vlog *v, struct vlog_unit *u);
 /* The first spare that a frame of `total` fits in, taken; NULL if the promises were not kept. */
 struct vlog_segment *vlog_space_pop(struct vlog *v, uint64_t total);
 void vlog_space_push(struct vlog *v, struct vlog_segment *s);

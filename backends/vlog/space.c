@@ -6,7 +6,11 @@
  *
  * PROMISES. Frames f1, f2 ... of at most m bytes each, in any order, fit into spares of payload p1,
  * p2 ... if the sum of all f is at most the sum of all (p - m): each spare but the last wastes less
- * than one frame. A frame so large that this would waste too much gets a segment of its own. */
+ * than one frame. A frame so large that this would waste too much is promised a segment of its own.
+ * It may come between the others, and then takes room of the segment that the log is in, on which
+ * they may count: by ending it early, so its own segment has room for a whole usual segment behind
+ * the frame, which makes up for whatever was left in the one before; or by going into it, and then
+ * its own segment becomes a spare unless the promises are kept without it. */
 #include "log.h"
 
 #include <errno.h>
@@ -205,13 +209,17 @@ int vlog_segment_make_least(struct vlog *v, uint64_t size, uint64_t least,
 
 /* ---- spares ---------------------------------------------------------------------------------- */
 
-/* Under space_lock: what the spares hold for certain, when frames may be as long as `largest`. */
+/* Under space_lock: what the spares hold for certain, when frames may be as long as `largest`. No
+ * more of one is counted than of a usual one, so that a segment of a frame's own can make up for
+ * it. */
 static uint64_t ready(const struct vlog *v, uint64_t largest)
 {
-    uint64_t sum = 0;
-    for (const struct vlog_segment *s = v->space.spares; s; s = s->next)
-        if (vlog_payload(s) > largest)
-            sum += vlog_payload(s) - largest;
+    uint64_t sum = 0, usual = v->segment_size - VLOG_BLOCK - VLOG_TAIL_ROOM;
+    for (const struct vlog_segment *s = v->space.spares; s; s = s->next) {
+        uint64_t payload = vlog_payload(s) < usual ? vlog_payload(s) : usual;
+        if (payload > largest)
+            sum += payload - largest;
+    }
     return sum;
 }
 
@@ -349,7 +357,7 @@ int vlog_space_take(struct vlog *v, struct vlog_unit *u, struct seam_err *err)
 {
     uint64_t bytes = u->total + SLACK;
     if (bytes > (v->segment_size - VLOG_BLOCK - VLOG_TAIL_ROOM) / 4) {
-        uint64_t size = vlog_round(bytes + VLOG_BLOCK + VLOG_TAIL_ROOM, UINT64_C(64) << 10);
+        uint64_t size = vlog_round(bytes + v->segment_size, UINT64_C(64) << 10);
         return vlog_segment_make(v, size, true, &u->own, err);
     }
     (void)pthread_mutex_lock(&v->space_lock);
@@ -363,6 +371,18 @@ int vlog_space_take(struct vlog *v, struct vlog_unit *u, struct seam_err *err)
     if (rc != SEAM_OK)
         vlog_space_give(v, u);
     return rc;
+}
+
+void vlog_space_used(struct vlog *v, struct vlog_unit *u)
+{
+    if (!u->own)
+        return;
+    (void)pthread_mutex_lock(&v->space_lock);
+    if (ready(v, v->space.largest) < v->space.promised) {
+        push_locked(v, u->own);
+        u->own = NULL;
+    }
+    (void)pthread_mutex_unlock(&v->space_lock);
 }
 
 void vlog_space_give(struct vlog *v, struct vlog_unit *u)
