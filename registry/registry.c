@@ -37,9 +37,6 @@ const struct seam_backend *const seam_registry[] = {
 #define ABSENT(engine, text) {engine, text, NULL, false, false, false}
 
 const struct seam_engine_info seam_registry_absent[] = {
-#ifndef SEAM_HAVE_VLOG
-    ABSENT("vlog", "native log engine, unfinished (not built in: configure with SEAM_WITH_VLOG=ON)"),
-#endif
 #ifndef SEAM_HAVE_ROCKSDB
     ABSENT("rocksdb", "LSM tree, RocksDB through its C API (not built in: librocksdb-dev)"),
 #endif
