@@ -150,7 +150,7 @@ void seam_classify(const struct seam_limits *l, const struct seam_op *ops, size_
         if (never_fits(l, &ops[i], i, ret))
             return;
         if (ops[i].kind == SEAM_DELETE_RANGE && !(l->caps & SEAM_CAP_LAZY_RANGE) &&
-            ask == SEAM_NO_OP)
+            l->range_keys != UINT64_MAX && ask == SEAM_NO_OP)
             ask = i;
         if (in == l->ops || bytes > l->bytes - add) {
             if (commits == 0)

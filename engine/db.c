@@ -44,6 +44,23 @@ static void args_of(const struct seam_db *db, const struct seam_options *o,
     ret->uuid = db->sd ? seam_storedir_uuid(db->sd) : no_uuid;
 }
 
+/* Only prepare can count the keys that a range covers, so who sets that limit must have one. */
+static int check_counting(const struct seam_engine *e, struct seam_err *err)
+{
+    struct seam_limits own, below;
+    if (!e->be->limits || e->be->prepare)
+        return SEAM_OK;
+    below.range_keys = UINT64_MAX;
+    if (e->below)
+        seam_layer_limits(e->below, &below);
+    e->be->limits(e, &own);
+    if (own.caps & SEAM_CAP_LAZY_RANGE || own.range_keys >= below.range_keys)
+        return SEAM_OK;
+    return seam_fail(err, SEAM_E_NO_ENGINE,
+                     "'%s' has a limit range_keys of %llu, but no prepare that would keep it",
+                     e->be->name, (unsigned long long)own.range_keys);
+}
+
 /* Opens layer i over db->top and makes it the top. */
 static int open_layer(struct seam_db *db, size_t i, struct seam_open_args *args,
                       struct seam_err *err)
@@ -55,10 +72,14 @@ static int open_layer(struct seam_db *db, size_t i, struct seam_open_args *args,
     int rc = layer->be->open(args, &e, err);
     if (rc != SEAM_OK)
         return rc;
+    if (!e)
+        return seam_fail(err, SEAM_E_IO, "'%s' said done, but opened nothing: a defect of it",
+                         layer->be->name);
     e->be = layer->be;
     e->below = db->top;
+    e->os = db->os;
     db->top = e;
-    return SEAM_OK;
+    return check_counting(e, err);
 }
 
 /* A wrapper closes what is below it. */

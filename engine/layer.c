@@ -1,7 +1,8 @@
 /* layer.c - downward calls: each goes to the first layer at or below e that has the op.
  *
  * Relies on open having checked that the bottom engine has every required op (spec.c), so that
- * each loop ends. Optional ops that nobody has get their defaults here. */
+ * each loop ends. Optional ops that nobody has get their defaults here, and what an engine hands out
+ * is looked at where a wrong one would be taken for something else. */
 #include "core.h"
 
 #include <string.h>
@@ -13,6 +14,15 @@
 #define AT_OPTIONAL(e, op)                                                                        \
     while ((e) && !(e)->be->op)                                                                   \
     (e) = (e)->below
+
+/* NULL stands for "none" wherever a snapshot or cursor is passed on. */
+static int check_given(const struct seam_engine *e, const void *given, const char *what,
+                       struct seam_err *err)
+{
+    return given ? SEAM_OK
+                 : seam_fail(err, SEAM_E_IO, "'%s' said done, but gave no %s: a defect of it",
+                             e->be->name, what);
+}
 
 void seam_layer_limits(const struct seam_engine *e, struct seam_limits *ret)
 {
@@ -56,7 +66,13 @@ int seam_layer_sync(struct seam_engine *e, enum seam_ack level, struct seam_err 
 int seam_layer_snap_open(struct seam_engine *e, void **ret, struct seam_err *err)
 {
     AT(e, snap_open);
-    return e->be->snap_open(e, ret, err);
+    void *snap = NULL;
+    int rc = e->be->snap_open(e, &snap, err);
+    if (rc == SEAM_OK)
+        rc = check_given(e, snap, "snapshot", err);
+    if (rc == SEAM_OK)
+        *ret = snap;
+    return rc;
 }
 
 void seam_layer_snap_close(struct seam_engine *e, void *snap)
@@ -72,10 +88,9 @@ int seam_layer_get(struct seam_engine *e, void *snap, struct seam_slice key, str
     return e->be->get(e, snap, key, ret, err);
 }
 
-static int pin_copy(struct seam_slice key, struct seam_slice value, struct seam_pin *ret,
-                    struct seam_err *err)
+static int pin_copy(const struct seam_platform *os, struct seam_slice key, struct seam_slice value,
+                    struct seam_pin *ret, struct seam_err *err)
 {
-    const struct seam_platform *os = seam_platform_system();
     uint8_t *copy = os->alloc(os->ctx, key.len + value.len + 1);
     if (!copy)
         return seam_fail(err, SEAM_E_NOMEM, "no memory for a value of %zu bytes", value.len);
@@ -103,7 +118,7 @@ static int near_by_cursor(struct seam_engine *e, void *snap, struct seam_slice l
     if (rc == SEAM_OK)
         rc = seam_layer_cursor_value(e, cursor, &value, err);
     if (rc == SEAM_OK)
-        rc = pin_copy(key, value, ret, err);
+        rc = pin_copy(e->os, key, value, ret, err);
     seam_layer_cursor_close(e, cursor);
     return rc;
 }
@@ -122,8 +137,7 @@ int seam_layer_near(struct seam_engine *e, void *snap, struct seam_slice lower,
 void seam_layer_unpin(struct seam_engine *e, struct seam_pin *pin)
 {
     if (pin->own[1] == SEAM_PIN_COPY) {
-        const struct seam_platform *os = seam_platform_system();
-        os->free(os->ctx, pin->own[0]);
+        e->os->free(e->os->ctx, pin->own[0]);
         return;
     }
     AT(e, unpin);
@@ -134,7 +148,13 @@ int seam_layer_cursor_open(struct seam_engine *e, void *snap, struct seam_slice 
                            struct seam_slice upper, void **ret, struct seam_err *err)
 {
     AT(e, cursor_open);
-    return e->be->cursor_open(e, snap, lower, upper, ret, err);
+    void *cursor = NULL;
+    int rc = e->be->cursor_open(e, snap, lower, upper, &cursor, err);
+    if (rc == SEAM_OK)
+        rc = check_given(e, cursor, "cursor", err);
+    if (rc == SEAM_OK)
+        *ret = cursor;
+    return rc;
 }
 
 int seam_layer_cursor_move(struct seam_engine *e, void *cursor, enum seam_move how,

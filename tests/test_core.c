@@ -299,6 +299,14 @@ static void ranges_are_for_the_store_to_say(void **state)
     assert_int_equal(fit.verdict, SEAM_ASK);
     assert_int_equal(fit.op, 1);
     assert_int_equal(fit.commits, 2);
+    l.range_keys = UINT64_MAX; /* no limit: however much it covers, it fits */
+    seam_classify(&l, ops, 3, NULL, &fit);
+    assert_int_equal(fit.verdict, SEAM_SPLITS);
+    assert_string_equal(fit.limit, "ops");
+    seam_classify(&l, ops, 2, NULL, &fit);
+    assert_int_equal(fit.verdict, SEAM_FITS);
+    assert_null(fit.limit);
+    l.range_keys = 5;
     l.caps = SEAM_CAP_LAZY_RANGE;
     seam_classify(&l, ops, 3, NULL, &fit);
     assert_int_equal(fit.verdict, SEAM_SPLITS);

@@ -159,6 +159,63 @@ static void what_is_no_plugin_says_so(void **state)
     }
 }
 
+/* ---- memory of the platform ---------------------------------------------------------------- */
+
+/* Counts what is out; refuses while `refuse` is set. One thread. */
+struct counted {
+    long out, calls;
+    bool refuse;
+};
+
+static void *counted_alloc(void *ctx, size_t size)
+{
+    struct counted *c = ctx;
+    void *ptr = c->refuse ? NULL : malloc(size);
+    c->calls++;
+    c->out += ptr != NULL;
+    return ptr;
+}
+
+static void counted_free(void *ctx, void *ptr)
+{
+    ((struct counted *)ctx)->out -= ptr != NULL;
+    free(ptr);
+}
+
+/* The copies that stand in where an engine has no near are the platform's memory, as all else. */
+static void copied_pins_are_the_platforms_memory(void **state)
+{
+    static const char *const specs[] = {"./libseam_example.so", "metrics+strict+./libseam_example.so"};
+
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        struct counted count = {0, 0, false};
+        struct seam_platform os = *seam_platform_system();
+        struct seam_options options = {.platform = &os};
+        struct seam_pin pin;
+        struct seam_err err;
+        os.ctx = &count;
+        os.alloc = counted_alloc;
+        os.free = counted_free;
+        struct seam_db *db = open_ok(specs[i], &options);
+        put(db, "k1", "one");
+        long before = count.out, calls = count.calls;
+        assert_int_equal(seam_floor(db, NULL, seam_bytes("k", 1), seam_bytes("k3", 2), &pin, &err),
+                         SEAM_OK);
+        assert_true(count.out > before);
+        long copies = count.calls - calls;
+        seam_unpin(&pin);
+        assert_true(i > 0 || count.out == before); /* strict keeps poisoned copies for a while */
+        count.refuse = true;
+        assert_int_equal(seam_floor(db, NULL, seam_bytes("k", 1), seam_bytes("k3", 2), &pin, &err),
+                         SEAM_E_NOMEM);
+        count.refuse = false;
+        assert_true(copies >= 2); /* the cursor and the copy */
+        assert_int_equal(seam_close(db, NULL), SEAM_OK);
+        assert_int_equal(count.out, 0);
+    }
+}
+
 /* ---- options.engines ----------------------------------------------------------------------- */
 
 static int passes_open(const struct seam_open_args *args, struct seam_engine **ret,
@@ -214,6 +271,53 @@ static void given_engines_are_searched_first(void **state)
     assert_non_null(strstr(err.text, "'mine' was built for ABI"));
 }
 
+/* A limit that only prepare could keep, without one. */
+static uint64_t most_range_keys;
+
+static void few_limits(const struct seam_engine *e, struct seam_limits *ret)
+{
+    seam_layer_limits(e->below, ret);
+    ret->range_keys = most_range_keys;
+}
+
+static int few_prepare(struct seam_engine *e, struct seam_commit *c, uint64_t deadline_ns,
+                       struct seam_err *err)
+{
+    return seam_layer_prepare(e->below, c, deadline_ns, err);
+}
+
+static int opens_nothing(const struct seam_open_args *args, struct seam_engine **ret,
+                         struct seam_err *err)
+{
+    (void)args, (void)ret, (void)err;
+    return SEAM_OK;
+}
+
+static void what_cannot_be_kept_is_refused_at_open(void **state)
+{
+    struct seam_backend few = passes("few"), counts = passes("counts"), none = passes("none");
+    const struct seam_backend *const engines[] = {&few, &counts, &none, NULL};
+    struct seam_options options = {.engines = engines};
+    struct seam_db *db = NULL;
+    struct seam_err err = {0};
+
+    (void)state;
+    few.limits = counts.limits = few_limits;
+    counts.prepare = few_prepare;
+    none.open = opens_nothing;
+    most_range_keys = 7;
+    assert_int_equal(seam_open("few+mem", NULL, &options, &db, &err), SEAM_E_NO_ENGINE);
+    assert_non_null(strstr(err.text, "'few' has a limit range_keys of 7, but no prepare"));
+    assert_int_equal(seam_open("strict+few+mem", NULL, &options, &db, &err), SEAM_E_NO_ENGINE);
+    assert_null(db);
+    assert_int_equal(seam_close(open_ok("counts+mem", &options), NULL), SEAM_OK);
+    assert_int_equal(seam_close(open_ok("few+counts+mem", &options), NULL), SEAM_OK);
+    most_range_keys = UINT64_MAX;
+    assert_int_equal(seam_close(open_ok("few+mem", &options), NULL), SEAM_OK);
+    assert_int_equal(seam_open("none+mem", NULL, &options, &db, &err), SEAM_E_IO);
+    assert_non_null(strstr(err.text, "'none' said done, but opened nothing"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -221,7 +325,9 @@ int main(void)
         cmocka_unit_test(paths_may_hold_what_separates),
         cmocka_unit_test(errors_outlive_the_plugin),
         cmocka_unit_test(what_is_no_plugin_says_so),
+        cmocka_unit_test(copied_pins_are_the_platforms_memory),
         cmocka_unit_test(given_engines_are_searched_first),
+        cmocka_unit_test(what_cannot_be_kept_is_refused_at_open),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -23,6 +23,7 @@ struct toy {
     int snaps, pins, cursors, tickets, commits, aborts; /* open, or calls */
     uint64_t keys; /* a cursor without a script gives so many */
     uint64_t at;
+    bool gives_null; /* instead of snapshots and cursors */
 };
 
 static int toy_close(struct seam_engine *e, struct seam_err *err)
@@ -82,6 +83,8 @@ static int toy_sync(struct seam_engine *e, enum seam_ack level, struct seam_err 
 static int toy_snap_open(struct seam_engine *e, void **ret_snap, struct seam_err *err)
 {
     (void)err;
+    if (((struct toy *)e)->gives_null)
+        return SEAM_OK;
     ((struct toy *)e)->snaps++;
     *ret_snap = e;
     return SEAM_OK;
@@ -132,6 +135,8 @@ static int toy_cursor_open(struct seam_engine *e, void *snap, struct seam_slice 
 {
     struct toy *t = (struct toy *)e;
     (void)snap, (void)lower, (void)upper, (void)err;
+    if (t->gives_null)
+        return SEAM_OK;
     t->cursors++;
     t->at = 0;
     *ret_cursor = t;
@@ -211,6 +216,7 @@ static struct seam_engine *wrap(struct toy *t, const struct seam_backend *be,
     struct seam_engine *e = NULL;
     memset(t, 0, sizeof *t);
     t->base.be = &toy_table;
+    t->base.os = seam_platform_system();
     t->given = SEAM_ACK_POWER;
     memset(&args, 0, sizeof args);
     args.os = seam_platform_system();
@@ -221,6 +227,7 @@ static struct seam_engine *wrap(struct toy *t, const struct seam_backend *be,
     assert_int_equal(be->open(&args, &e, NULL), SEAM_OK);
     e->be = be;
     e->below = &t->base;
+    e->os = t->base.os;
     return e;
 }
 
@@ -431,6 +438,28 @@ static void strict_watches_ops(void **state)
     assert_int_equal(seam_layer_close(e, NULL), SEAM_OK);
 }
 
+/* A snapshot or cursor that is NULL is not taken for "now" or for one: it is an error, with strict
+ * and without. */
+static void null_handles_are_found(void **state)
+{
+    (void)state;
+    struct toy t;
+    struct seam_engine *strict = wrap(&t, &seam_wrapper_strict, NULL);
+    struct seam_engine *both[] = {&t.base, strict};
+    t.gives_null = true;
+    for (size_t i = 0; i < 2; i++) {
+        struct seam_err err;
+        void *given = &t;
+        assert_int_equal(seam_layer_snap_open(both[i], &given, &err), SEAM_E_IO);
+        assert_non_null(strstr(err.text, "'toy' said done, but gave no snapshot"));
+        assert_int_equal(seam_layer_cursor_open(both[i], NULL, none, none, &given, &err),
+                         SEAM_E_IO);
+        assert_non_null(strstr(err.text, "gave no cursor"));
+        assert_ptr_equal(given, &t);
+    }
+    assert_int_equal(seam_layer_close(strict, NULL), SEAM_OK);
+}
+
 /* More copies than are kept. */
 static void strict_forgets_the_oldest(void **state)
 {
@@ -561,6 +590,7 @@ int main(void)
         cmocka_unit_test(strict_sees_lent_bytes_change),
         cmocka_unit_test(strict_watches_snapshots),
         cmocka_unit_test(strict_watches_ops),
+        cmocka_unit_test(null_handles_are_found),
         cmocka_unit_test(strict_forgets_the_oldest),
         cmocka_unit_test(limit_only_lowers),
         cmocka_unit_test(limit_counts_ranges),

@@ -58,10 +58,11 @@ enum {                          /* seam_backend.flags */
 
 struct seam_backend;
 
-/* Base of every instance; embed it first. The library sets both fields after open. */
+/* Base of every instance; embed it first. The library sets the fields after open. */
 struct seam_engine {
     const struct seam_backend *be;
-    struct seam_engine *below; /* wrappers: the layer below; engines: NULL */
+    struct seam_engine *below;       /* wrappers: the layer below; engines: NULL */
+    const struct seam_platform *os;  /* of the whole stack */
 };
 
 struct seam_open_args {
@@ -110,7 +111,9 @@ struct seam_backend {
     /* Without headroom. Constant for the life of the instance. */
     void (*limits)(const struct seam_engine *e, struct seam_limits *ret);
 
-    /* Optional: takes from the ledger what c needs and notes it in c->need; may wait until
+    /* Optional, but required of a layer whose limits set range_keys (a layer without LAZY_RANGE that
+     * gives less than UINT64_MAX, and less than the layer below it): only it can count what a range
+     * covers; open refuses it otherwise. Takes from the ledger what c needs and notes it in c->need; may wait until
      * deadline_ns (monotonic; os->now_ns), then E_BUSY. Errors: E_NO_SPACE, E_TOO_LARGE (range_keys),
      * E_BUSY, E_NOMEM, E_IO. abort gives it back; commit consumes it, whatever it returns. */
     int (*prepare)(struct seam_engine *e, struct seam_commit *c, uint64_t deadline_ns,
@@ -123,6 +126,8 @@ struct seam_backend {
                   struct seam_err *err);
     int (*sync)(struct seam_engine *e, enum seam_ack level, struct seam_err *err);
 
+    /* A snapshot and a cursor are never NULL: that is how callers say "now" and "of its own". One that
+     * is, is taken for a failure (E_IO). */
     int (*snap_open)(struct seam_engine *e, void **ret_snap, struct seam_err *err);
     void (*snap_close)(struct seam_engine *e, void *snap);
 

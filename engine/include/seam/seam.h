@@ -217,7 +217,8 @@ enum seam_verdict {
     SEAM_FITS,   /* one commit */
     SEAM_SPLITS, /* k commits, each of which fits; atomic each, not together */
     SEAM_NEVER,  /* one op alone is over a limit */
-    SEAM_ASK     /* holds a range delete whose size only the store knows */
+    SEAM_ASK     /* holds a range delete, limits.range_keys is finite, and only the store knows how
+                    many keys that covers */
 };
 
 struct seam_fit {
