@@ -102,6 +102,21 @@ static int code_of_errno(int os_errno)
     }
 }
 
+/* strerror_r is of two kinds: GNU's returns the text, which need not be in the buffer; POSIX's returns
+ * a number, and the text is in the buffer if that is 0. Which one it is, its type tells. */
+static inline const char *said_by_gnu(const char *said, const char *buf)
+{
+    (void)buf;
+    return said;
+}
+
+static inline const char *said_by_posix(int failed, const char *buf)
+{
+    return failed ? "an error without a text" : buf;
+}
+
+#define SAID(call, buf) _Generic((call), char *: said_by_gnu, int: said_by_posix)((call), (buf))
+
 int seam_fail_os(struct seam_err *err, int os_errno, const char *fmt, ...)
 {
     int code = code_of_errno(os_errno);
@@ -112,14 +127,14 @@ int seam_fail_os(struct seam_err *err, int os_errno, const char *fmt, ...)
     va_start(args, fmt);
     int used = vsnprintf(text, sizeof(text), fmt, args);
     va_end(args);
-    if (used >= 0 && (size_t)used < sizeof(text) - 1) {
+    if (os_errno > 0 && used >= 0 && (size_t)used < sizeof(text) - 1) {
         char why[96];
-        const char *said = strerror_r(os_errno, why, sizeof(why)); /* the GNU one: returns it */
+        const char *said = SAID(strerror_r(os_errno, why, sizeof(why)), why);
         snprintf(text + used, sizeof(text) - (size_t)used, ": %s", said);
     }
     one_line(text);
     err_clear(err, code);
-    err->os_errno = os_errno;
+    err->os_errno = os_errno > 0 ? os_errno : 0;
     memcpy(err->text, text, sizeof(text));
     return code;
 }

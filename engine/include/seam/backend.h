@@ -113,9 +113,10 @@ struct seam_backend {
 
     /* Optional, but required of a layer whose limits set range_keys (a layer without LAZY_RANGE that
      * gives less than UINT64_MAX, and less than the layer below it): only it can count what a range
-     * covers; open refuses it otherwise. Takes from the ledger what c needs and notes it in c->need; may wait until
-     * deadline_ns (monotonic; os->now_ns), then E_BUSY. Errors: E_NO_SPACE, E_TOO_LARGE (range_keys),
-     * E_BUSY, E_NOMEM, E_IO. abort gives it back; commit consumes it, whatever it returns. */
+     * covers; open refuses it otherwise. prepare takes from the ledger what c needs and notes it in
+     * c->need; may wait until deadline_ns (monotonic; os->now_ns), then E_BUSY. Errors: E_NO_SPACE,
+     * E_TOO_LARGE (range_keys), E_BUSY, E_NOMEM, E_IO. abort gives it back; commit consumes it,
+     * whatever it returns. */
     int (*prepare)(struct seam_engine *e, struct seam_commit *c, uint64_t deadline_ns,
                    struct seam_err *err);
     void (*abort)(struct seam_engine *e, struct seam_commit *c);
