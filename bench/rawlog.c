@@ -547,7 +547,11 @@ int seam_rawlog_open(const char *dir, const struct seam_rawlog_options *options,
     log->buffered_fd = log->direct_fd = -1;
     log->last = &log->first;
     log->batch = 1;
-    pthread_mutex_init(&log->mutex, NULL);
+    rc = pthread_mutex_init(&log->mutex, NULL);
+    if (rc != 0) {
+        free(log);
+        return seam_fail_os(err, rc, "rawlog: cannot make a lock");
+    }
     rc = set_options(log, &o, err);
     if (rc == SEAM_OK) {
         root = log->os->open_root(log->os->ctx, dir);

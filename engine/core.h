@@ -61,7 +61,7 @@ struct seam_window {
     uint64_t due_ns; /* when the next flush must begin; 0: none owed */
     enum seam_ack level;
 };
-int seam_window_open(struct seam_window *w);
+int seam_window_open(struct seam_window *w, struct seam_err *err);
 int seam_window_owe(struct seam_db *db, enum seam_ack level, uint32_t ms, struct seam_err *err);
 /* Stops the thread; returns the level still owed, SEAM_ACK_NONE if nothing is. */
 enum seam_ack seam_window_close(struct seam_window *w);

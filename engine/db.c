@@ -220,9 +220,7 @@ static int open_rest(struct seam_db *db, const char *engine, const char *dir,
         return rc;
     set_limits(db, o);
     rc = seam_ledger_open(db->os, db->limits.tickets, &db->tickets, err);
-    if (rc == SEAM_OK && seam_window_open(&db->window) != SEAM_OK)
-        rc = seam_fail(err, SEAM_E_NOMEM, "no memory for a db handle");
-    return rc;
+    return rc == SEAM_OK ? seam_window_open(&db->window, err) : rc;
 }
 
 int seam_open(const char *engine, const char *dir, const struct seam_options *options,

@@ -174,12 +174,14 @@ static void lead(struct seam_group *g, struct waiter *w)
     }
 }
 
-static void enter(struct seam_group *g, struct waiter *w)
+static int enter(struct seam_group *g, struct waiter *w)
 {
-    /* The futex kind of park cannot fail; the other fails only where a mutex cannot be made. */
-    int rc = seam_park_init(&w->park);
-    assert(rc == 0);
-    (void)rc;
+    /* The futex kind of park cannot fail; the other fails where a mutex cannot be made. */
+    int failed = seam_park_init(&w->park);
+    if (failed) {
+        w->m->rc = seam_fail_os(&w->m->err, failed, "cannot make a place to wait for a commit group");
+        return w->m->rc;
+    }
     (void)pthread_mutex_lock(&g->mutex);
     if (g->tail)
         g->tail->next = w;
@@ -203,6 +205,7 @@ static void enter(struct seam_group *g, struct waiter *w)
     if (leads)
         lead(g, w);
     seam_park_destroy(&w->park);
+    return w->m->rc;
 }
 
 int seam_group_commit(struct seam_group *group, struct seam_member *m)
@@ -212,8 +215,7 @@ int seam_group_commit(struct seam_group *group, struct seam_member *m)
     w.m = m;
     w.bytes = m->commit ? m->commit->bytes : 0;
     m->next = NULL;
-    enter(group, &w);
-    return m->rc;
+    return enter(group, &w);
 }
 
 int seam_group_exclusive(struct seam_group *group, seam_group_fn fn, void *arg,
@@ -226,7 +228,7 @@ int seam_group_exclusive(struct seam_group *group, seam_group_fn fn, void *arg,
     w.m = &m;
     w.fn = fn;
     w.arg = arg;
-    enter(group, &w);
+    (void)enter(group, &w);
     if (m.rc != SEAM_OK && err)
         *err = m.err;
     return m.rc;

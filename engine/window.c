@@ -1,36 +1,31 @@
 /* window.c - the flush that an ack with a window owes.
  *
- * Relies on the platform's monotonic clock being CLOCK_MONOTONIC where the thread sleeps. Keeps
+ * Relies on park.h for timed waits and on the platform's monotonic clock for when they end. Keeps
  * true: the flush begins at three quarters of the window at the latest, so that the promise holds
  * while a flush takes under a quarter of it; a failed one poisons the db. */
 #include "core.h"
+#include "park.h"
 
 #include <signal.h>
-#include <time.h>
 
-int seam_window_open(struct seam_window *w)
+/* A sleep is cut in slices of this length, so that a platform clock that runs unlike the system's is
+ * looked at again. */
+#define SLICE_NS 100000000u
+
+int seam_window_open(struct seam_window *w, struct seam_err *err)
 {
-    pthread_condattr_t attr;
-    if (pthread_condattr_init(&attr) != 0)
-        return SEAM_E_NOMEM;
-#ifndef __APPLE__
-    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-#endif
-    int failed = pthread_cond_init(&w->changed, &attr);
-    pthread_condattr_destroy(&attr);
+    int failed = seam_cond_init(&w->changed);
     if (failed)
-        return SEAM_E_NOMEM;
-    pthread_mutex_init(&w->lock, NULL);
+        return seam_fail_os(err, failed, "cannot make the condition of a db handle");
+    failed = pthread_mutex_init(&w->lock, NULL);
+    if (failed) {
+        (void)pthread_cond_destroy(&w->changed);
+        return seam_fail_os(err, failed, "cannot make a lock for a db handle");
+    }
     w->started = w->stop = false;
     w->due_ns = 0;
     w->level = SEAM_ACK_NONE;
     return SEAM_OK;
-}
-
-static void wait_until(struct seam_window *w, uint64_t due_ns)
-{
-    struct timespec at = {(time_t)(due_ns / 1000000000u), (long)(due_ns % 1000000000u)};
-    pthread_cond_timedwait(&w->changed, &w->lock, &at);
 }
 
 static void *window_main(void *arg)
@@ -39,10 +34,12 @@ static void *window_main(void *arg)
     struct seam_window *w = &db->window;
     pthread_mutex_lock(&w->lock);
     while (!w->stop) {
+        uint64_t now = db->os->now_ns(db->os->ctx, SEAM_CLOCK_MONOTONIC);
         if (w->due_ns == 0) {
             pthread_cond_wait(&w->changed, &w->lock);
-        } else if (db->os->now_ns(db->os->ctx, SEAM_CLOCK_MONOTONIC) < w->due_ns) {
-            wait_until(w, w->due_ns);
+        } else if (now < w->due_ns) {
+            uint64_t left = w->due_ns - now;
+            seam_cond_wait_ns(&w->changed, &w->lock, left < SLICE_NS ? left : SLICE_NS);
         } else {
             enum seam_ack level = w->level;
             w->due_ns = 0;

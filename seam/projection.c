@@ -244,6 +244,16 @@ static void free_projection(struct seam_projection *p)
     p->os->free(p->os->ctx, p);
 }
 
+static bool init_locks(struct seam_projection *p)
+{
+    if (pthread_mutex_init(&p->lock, NULL) != 0)
+        return false;
+    if (pthread_mutex_init(&p->writing, NULL) == 0)
+        return true;
+    pthread_mutex_destroy(&p->lock);
+    return false;
+}
+
 static struct seam_projection *new_projection(struct seam_db *db, struct seam_slice name,
                                               const struct seam_projection_options *o)
 {
@@ -252,7 +262,7 @@ static struct seam_projection *new_projection(struct seam_db *db, struct seam_sl
     if (p == NULL)
         return NULL;
     memset(p, 0, sizeof(*p));
-    if (pthread_mutex_init(&p->lock, NULL) != 0 || pthread_mutex_init(&p->writing, NULL) != 0) {
+    if (!init_locks(p)) {
         os->free(os->ctx, p);
         return NULL;
     }

@@ -23,6 +23,7 @@ seam_test(conformance ARGS ${variants} LINK test_support TIMEOUT 600 LABELS shor
   SOURCES conformance.c conformance_text.c conformance_open.c conformance_close.c
           conformance_commit.c conformance_ticket.c conformance_limits.c conformance_outcomes.c
           conformance_read.c conformance_floor.c conformance_cursor.c conformance_nomem.c)
+seam_test(locks ARGS ${plain} LINK test_support ${CMAKE_DL_LIBS} LABELS short SOURCES test_locks.c)
 seam_test(model ARGS ${plain} LINK test_support TIMEOUT 600 SOURCES test_model.c model.c)
 seam_test(threads ARGS ${plain} LINK test_support TIMEOUT 600 SOURCES test_threads.c)
 seam_test(reserve ARGS ${plain} LINK test_support TIMEOUT 600 SOURCES test_reserve.c)

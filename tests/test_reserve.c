@@ -343,7 +343,7 @@ static void run(const char *limit, const struct seam_options *options, uint32_t 
     s->filler = filler;
     s->steps = support_number("SEAM_OPS", 1500);
     s->value_max = value_max;
-    pthread_mutex_init(&s->lock, NULL);
+    assert_int_equal(pthread_mutex_init(&s->lock, NULL), 0);
     s->db = support_open_with(spec, dir, options);
     start_and_join(s, threads);
     printf("%s: %u admitted, %u no space, %u busy, %u too large, %u commits\n", spec,

@@ -427,7 +427,7 @@ static void test_writers_and_readers(void **state)
     s.rounds = support_number("SEAM_OPS", 1000);
     s.db = support_open(dir);
     seam_db_limits(s.db, &s.limits);
-    pthread_mutex_init(&s.lock, NULL);
+    assert_int_equal(pthread_mutex_init(&s.lock, NULL), 0);
     atomic_store(&s.writers_left, WRITERS);
     for (unsigned w = 0; w < WRITERS; w++) {
         s.numbers[w] = calloc(s.rounds + 2, sizeof(uint64_t));

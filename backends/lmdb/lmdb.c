@@ -294,8 +294,12 @@ static int engine_open(const struct seam_open_args *args, struct seam_engine **r
     e->os = args->os;
     e->read_only = args->read_only;
     e->maxreaders = args->settings[LMDB_SET_MAXREADERS];
-    pthread_mutex_init(&e->pool_lock, NULL);
-    int rc = files_ready(e, args, err);
+    int rc = pthread_mutex_init(&e->pool_lock, NULL);
+    if (rc != 0) {
+        args->os->free(args->os->ctx, e);
+        return seam_fail_os(err, rc, "lmdb: cannot make a lock");
+    }
+    rc = files_ready(e, args, err);
     if (rc == SEAM_OK)
         rc = env_open(e, args, err);
     if (rc == SEAM_OK)

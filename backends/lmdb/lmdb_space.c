@@ -124,17 +124,37 @@ static bool keeps_blocks(int fd)
     return type == EXT4_SUPER_MAGIC || type == XFS_SUPER_MAGIC || type == TMPFS_MAGIC;
 }
 
+static int locks_init(struct lmdb_space *s)
+{
+    int rc = pthread_mutex_init(&s->lock, NULL);
+    if (rc != 0)
+        return rc;
+    rc = pthread_mutex_init(&s->file_lock, NULL);
+    if (rc != 0)
+        pthread_mutex_destroy(&s->lock);
+    return rc;
+}
+
+static void locks_destroy(struct lmdb_space *s)
+{
+    pthread_mutex_destroy(&s->lock);
+    pthread_mutex_destroy(&s->file_lock);
+}
+
 int lmdb_space_open(struct lmdb_space *s, const struct seam_platform *os, uint64_t cap,
                     struct seam_err *err)
 {
     s->os = os;
     s->cap = cap;
     s->free_runs = UINT64_MAX;
+    int failed = locks_init(s);
+    if (failed != 0)
+        return seam_fail_os(err, failed, "lmdb: cannot make a lock");
     int rc = seam_ledger_open(os, cap, &s->ledger, err);
-    if (rc != SEAM_OK)
+    if (rc != SEAM_OK) {
+        locks_destroy(s);
         return rc;
-    pthread_mutex_init(&s->lock, NULL);
-    pthread_mutex_init(&s->file_lock, NULL);
+    }
     struct stat st;
     if (fstat(s->fd, &st) != 0)
         st.st_size = 0;
@@ -157,8 +177,7 @@ void lmdb_space_close(struct lmdb_space *s)
         return;
     seam_ledger_close(s->ledger);
     s->ledger = NULL;
-    pthread_mutex_destroy(&s->lock);
-    pthread_mutex_destroy(&s->file_lock);
+    locks_destroy(s);
 }
 
 void lmdb_space_load(const struct lmdb_space *s, const struct seam_op *ops, size_t n,

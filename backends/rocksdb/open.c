@@ -359,7 +359,11 @@ int seam_rocksdb_open(const struct seam_open_args *args, struct seam_engine **re
     if (!r)
         return seam_fail(err, SEAM_E_NOMEM, "rocksdb: no memory to open");
     memset(r, 0, sizeof *r);
-    pthread_mutex_init(&r->pool_lock, NULL);
+    rc = pthread_mutex_init(&r->pool_lock, NULL);
+    if (rc != 0) {
+        os->free(os->ctx, r);
+        return seam_fail_os(err, rc, "rocksdb: cannot make a lock");
+    }
     r->os = os;
     r->dir = args->dir;
     r->read_only = args->read_only;

@@ -60,14 +60,20 @@ static int locks_init(struct vlog *v)
     if (rc == 0)
         rc = pthread_rwlock_init(&v->lock, &attr);
     (void)pthread_rwlockattr_destroy(&attr);
-    if (rc == 0)
-        rc = pthread_mutex_init(&v->pool, NULL);
-    if (rc == 0)
-        rc = pthread_mutex_init(&v->making, NULL);
-    if (rc == 0)
-        rc = pthread_mutex_init(&v->space_lock, NULL);
+    if (rc != 0)
+        return rc;
+    pthread_mutex_t *mutexes[] = {&v->pool, &v->making, &v->space_lock};
+    size_t made = 0;
+    while (rc == 0 && made < 3)
+        rc = pthread_mutex_init(mutexes[made++], NULL);
+    made -= rc != 0;
     if (rc == 0)
         rc = pthread_cond_init(&v->wake, NULL);
+    if (rc == 0)
+        return rc;
+    while (made > 0)
+        (void)pthread_mutex_destroy(mutexes[--made]);
+    (void)pthread_rwlock_destroy(&v->lock);
     return rc;
 }
 

@@ -324,6 +324,16 @@ static void example_cursor_close(struct seam_engine *e, void *cursor)
 
 /* ---- open, close, limits ------------------------------------------------------------------- */
 
+static bool locks_init(struct example *x)
+{
+    if (pthread_mutex_init(&x->writer, NULL) != 0)
+        return false;
+    if (pthread_mutex_init(&x->lock, NULL) == 0)
+        return true;
+    (void)pthread_mutex_destroy(&x->writer);
+    return false;
+}
+
 static int example_open(const struct seam_open_args *args, struct seam_engine **ret,
                         struct seam_err *err)
 {
@@ -335,12 +345,11 @@ static int example_open(const struct seam_open_args *args, struct seam_engine **
     x->os = args->os;
     x->value_max = args->settings[0];
     x->now = array_copy(x, NULL, 0);
-    if (!x->now) {
+    if (!x->now || !locks_init(x)) {
+        array_drop(x, x->now);
         args->os->free(args->os->ctx, x);
         return seam_fail(err, SEAM_E_NOMEM, "example: no memory at open");
     }
-    (void)pthread_mutex_init(&x->writer, NULL); /* cannot fail without attributes */
-    (void)pthread_mutex_init(&x->lock, NULL);
     *ret = &x->base;
     return SEAM_OK;
 }
