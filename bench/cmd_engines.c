@@ -39,7 +39,8 @@ static bool limits_of(const char *engine, struct seam_limits *ret)
     return ok;
 }
 
-static const char *const caps[] = {"RESERVES", "LAZY_RANGE", "READ_AFTER_POISON", "MAY_ABORT"};
+static const char *const caps[] = {"RESERVES", "LAZY_RANGE", "READ_AFTER_POISON", "MAY_ABORT",
+                                   "MAY_SKIP"};
 
 static json_t *limits_json(const struct seam_limits *l)
 {
@@ -47,7 +48,7 @@ static json_t *limits_json(const struct seam_limits *l)
 #define LIMIT(f)                                                                                  \
     json_object_set_new(o, #f, l->f > INT64_MAX ? json_null() : json_integer((json_int_t)l->f));
     LIMIT(key) LIMIT(value) LIMIT(ops) LIMIT(bytes) LIMIT(range_keys) LIMIT(tickets) LIMIT(pins)
-    for (size_t i = 0; i < 4; i++)
+    for (size_t i = 0; i < sizeof(caps) / sizeof(caps[0]); i++)
         if (l->caps & (1u << i))
             json_array_append_new(list, json_string(caps[i]));
     json_object_set_new(o, "caps", list);
@@ -105,7 +106,7 @@ static void print_limits(const struct seam_limits *l)
     printf("  best ack %s; key %s, value %s; ops a commit %s, bytes %s;", seam_ack_name(l->best),
            limit_text(l->key, true, key), limit_text(l->value, true, value),
            limit_text(l->ops, false, ops), limit_text(l->bytes, true, bytes));
-    for (size_t i = 0; i < 4; i++)
+    for (size_t i = 0; i < sizeof(caps) / sizeof(caps[0]); i++)
         if (l->caps & (1u << i))
             printf(" %s", caps[i]);
     putchar('\n');

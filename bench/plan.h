@@ -11,7 +11,7 @@
 
 #include <seam/corpus.h>
 
-enum { PLAN_ENGINES = 24, PLAN_LIST = 12, PLAN_CAVEATS = 64, PLAN_TEXT = 240 };
+enum { PLAN_ENGINES = 24, PLAN_LIST = 12, PLAN_CAVEATS = 64, PLAN_TEXT = 240, BENCH_ACK_TEXT = 96 };
 
 struct plan_engine {
     char spec[BENCH_SPEC];
@@ -113,6 +113,12 @@ double row_times_flush(const struct plan_row *row); /* p50 as a multiple of a ra
 double row_percentile_us(const struct plan_row *row, double p);
 /* "counted", "declared", "contradicted" (the flushes counted cannot carry the ack), "" (no acks). */
 const char *row_ack_how(const struct plan_row *row);
+/* What an ack of an engine with these limits does not cover: "may skip damaged records"; "": nothing.
+ * An ack is never told without it. */
+const char *report_ack_but(const struct seam_limits *l);
+/* The cell of a row: "power, may skip damaged records, counted"; "-" if nothing is acked. */
+const char *report_ack_text(const struct plan_row *row, const struct seam_limits *l,
+                            char buf[BENCH_ACK_TEXT]);
 const struct plan_row *row_of_rail(const struct report *r, size_t block);
 /* Adds the caveats that the figures call for. */
 void report_judge(struct report *r);

@@ -123,6 +123,7 @@ static json_t *limits(const struct plan *p)
         json_object_set_new(o, "bytes", limit(l->bytes));
         json_object_set_new(o, "range_keys", limit(l->range_keys));
         json_object_set_new(o, "best_ack", json_string(seam_ack_name(l->best)));
+        json_object_set_new(o, "ack_but", text(report_ack_but(l)));
         json_array_append_new(list, o);
     }
     return list;
@@ -157,7 +158,7 @@ static json_t *latency(const struct plan_row *row)
     return o;
 }
 
-static json_t *ack(const struct plan_row *row)
+static json_t *ack(const struct plan_row *row, const struct seam_limits *l)
 {
     bool durable = bench_workload_durable(row->turn.workload);
     json_t *o = json_object();
@@ -167,6 +168,8 @@ static json_t *ack(const struct plan_row *row)
                                         ? json_string(seam_ack_name((enum seam_ack)row->sum.ack_given))
                                         : json_null());
     json_object_set_new(o, "how", text(row_ack_how(row)));
+    json_object_set_new(o, "but", row->sum.done && row->sum.ack_given >= 0 ? text(report_ack_but(l))
+                                                                           : json_null());
     return o;
 }
 
@@ -198,7 +201,7 @@ static json_t *result(const struct report *r, const struct plan_row *row)
     json_object_set_new(o, "runs", json_integer(row->rounds));
     json_object_set_new(o, "rate", rate(row));
     json_object_set_new(o, "latency_us", latency(row));
-    json_object_set_new(o, "ack", ack(row));
+    json_object_set_new(o, "ack", ack(row, &r->plan->engines[row->engine].limits));
     json_object_set_new(o, "flushes_per_ack", real(row_flushes_per_ack(row)));
     json_object_set_new(o, "times_flush", bench_workload_durable(row->turn.workload)
                                               ? real(row_times_flush(row)) : json_null());

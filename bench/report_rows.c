@@ -57,6 +57,29 @@ const char *row_ack_how(const struct plan_row *row)
     return flushes_carry_acks(row) ? "counted" : "contradicted";
 }
 
+const char *report_ack_but(const struct seam_limits *l)
+{
+    return l->caps & SEAM_CAP_MAY_SKIP ? "may skip damaged records" : "";
+}
+
+const char *report_ack_text(const struct plan_row *row, const struct seam_limits *l,
+                            char buf[BENCH_ACK_TEXT])
+{
+    const char *how = row_ack_how(row), *but = report_ack_but(l);
+    const char *given = seam_ack_name((enum seam_ack)row->sum.ack_given);
+    int threads = (int)row->turn.threads;
+    double flushes = row_flushes_per_ack(row);
+    const char *grouping = threads >= 8 && flushes > 0.9 && flushes < 1.1 ? "  not grouping" : "";
+    if (!how[0])
+        snprintf(buf, BENCH_ACK_TEXT, "-");
+    else if (strcmp(how, "contradicted") == 0)
+        snprintf(buf, BENCH_ACK_TEXT, "NOT %s: too few flushes", given);
+    else
+        snprintf(buf, BENCH_ACK_TEXT, "%s, %s%s%s%s", given, but, but[0] ? ", " : "", how,
+                 grouping);
+    return buf;
+}
+
 const struct plan_row *row_of_rail(const struct report *r, size_t block)
 {
     for (size_t i = 0; i < r->n_rows; i++)

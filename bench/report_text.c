@@ -49,23 +49,9 @@ static bool has_twin(const struct report *r, const struct plan_row *row)
     return false;
 }
 
-static void ack_cell(struct bench_table *t, const struct plan_row *row)
-{
-    const char *how = row_ack_how(row);
-    int threads = (int)row->turn.threads;
-    double flushes = row_flushes_per_ack(row);
-    const char *grouping = threads >= 8 && flushes > 0.9 && flushes < 1.1 ? "  not grouping" : "";
-    if (!how[0])
-        bench_table_cell(t, "-");
-    else if (strcmp(how, "contradicted") == 0)
-        bench_table_cell(t, "NOT %s: too few flushes", seam_ack_name((enum seam_ack)row->sum.ack_given));
-    else
-        bench_table_cell(t, "%s, %s%s", seam_ack_name((enum seam_ack)row->sum.ack_given), how, grouping);
-}
-
 static void figures(const struct report *r, struct bench_table *t, const struct plan_row *row)
 {
-    char a[BENCH_TEXT], b[BENCH_TEXT], c[BENCH_TEXT];
+    char a[BENCH_TEXT], b[BENCH_TEXT], c[BENCH_TEXT], ack[BENCH_ACK_TEXT];
     const struct plan_row *rail = row_of_rail(r, row->block);
     struct bench_spread rate, ratio = {NAN, NAN, NAN, 0};
     bool is_null = strcmp(row->turn.engine, "null") == 0;
@@ -83,7 +69,7 @@ static void figures(const struct report *r, struct bench_table *t, const struct 
     bench_table_cell(t, "%s", bench_text_ratio(row_flushes_per_ack(row), a));
     bench_table_cell(t, "%s", is_null ? "-" : bench_text_ratio(row_device_per_user(row), a));
     bench_table_cell(t, "%s", bench_text_ratio(row_cpu_us_per_op(row), a));
-    ack_cell(t, row);
+    bench_table_cell(t, "%s", report_ack_text(row, &r->plan->engines[row->engine].limits, ack));
 }
 
 static const char *engine_label(const struct plan_row *row, char buf[BENCH_SPEC + 16])
@@ -269,7 +255,8 @@ static void limits_row(struct bench_table *t, const char *name, const struct sea
     bench_table_cell(t, "%s", limit_text(l->value, true, b));
     bench_table_cell(t, "%s", limit_text(l->ops, false, c));
     bench_table_cell(t, "%s", limit_text(l->bytes, true, d));
-    bench_table_cell(t, "%s", seam_ack_name(l->best));
+    const char *but = report_ack_but(l);
+    bench_table_cell(t, "%s%s%s", seam_ack_name(l->best), but[0] ? ", " : "", but);
     bench_table_cell(t, "%s", fit);
 }
 

@@ -195,8 +195,8 @@ void seam_limits_meet(struct seam_limits *acc, const struct seam_limits *other)
     least(&acc->range_keys, other->range_keys);
     least(&acc->tickets, other->tickets);
     least(&acc->pins, other->pins);
-    uint32_t may_abort = (acc->caps | other->caps) & SEAM_CAP_MAY_ABORT;
-    acc->caps = (acc->caps & other->caps & ~(uint32_t)SEAM_CAP_MAY_ABORT) | may_abort;
+    uint32_t faults = SEAM_CAP_MAY_ABORT | SEAM_CAP_MAY_SKIP; /* of one are faults of both */
+    acc->caps = (acc->caps & other->caps) | ((acc->caps | other->caps) & faults);
     if (other->best < acc->best)
         acc->best = other->best;
 }

@@ -110,6 +110,13 @@ run() {
     "$seam" bench --engines mem,limit:ops=104K+mem --workloads get,limits --time 0.02 --runs 1 --keys 500 --json - >out.json 2>err ||
         complain "a run with --json - fails: $(cat err)"
     "$json_check" out.json || complain "--json - is not one valid document"
+    if "$seam" engines | grep -q "^rocksdb "; then
+        "$seam" bench --engines rocksdb,rocksdb:recycle --workloads append,limits --threads 1 --batch 1 --time 0.02 \
+            --runs 1 --dir data --json out.json >out 2>err || complain "a run with recycle fails: $(cat err)"
+        "$json_check" out.json || complain "the JSON of a run with recycle is not what docs/bench-json.md says"
+        [ "$(grep -c "^ *rocksdb:recycle.*power, may skip damaged records" out)" = 2 ] ||
+            complain "an ack of rocksdb:recycle is told without what it leaves out: $(cat out)"
+    fi
     "$seam" engines --json | "$json_check" --any - || complain "engines --json is not valid"
     "$seam" corpus --profile broker --units 2 --json | "$json_check" --any - || complain "corpus --json is not valid"
     "$seam" probe --time 0.1 --json | "$json_check" --any - || complain "probe --json is not valid"

@@ -448,7 +448,7 @@ static void test_meet(void **state)
     struct seam_limits a = {10, 20, 30, UINT64_MAX, 50, 60, 70,
                             SEAM_CAP_RESERVES | SEAM_CAP_LAZY_RANGE, SEAM_ACK_POWER};
     struct seam_limits b = {11, 19, UINT64_MAX, 40, 49, 61, 69,
-                            SEAM_CAP_RESERVES | SEAM_CAP_MAY_ABORT, SEAM_ACK_NONE};
+                            SEAM_CAP_RESERVES | SEAM_CAP_MAY_ABORT | SEAM_CAP_MAY_SKIP, SEAM_ACK_NONE};
 
     (void)state;
     seam_limits_meet(&a, &b);
@@ -459,7 +459,7 @@ static void test_meet(void **state)
     assert_int_equal(a.range_keys, 49);
     assert_int_equal(a.tickets, 60);
     assert_int_equal(a.pins, 69);
-    assert_int_equal(a.caps, SEAM_CAP_RESERVES | SEAM_CAP_MAY_ABORT);
+    assert_int_equal(a.caps, SEAM_CAP_RESERVES | SEAM_CAP_MAY_ABORT | SEAM_CAP_MAY_SKIP);
     assert_int_equal(a.best, SEAM_ACK_NONE);
 }
 

@@ -165,6 +165,36 @@ static void too_few_flushes_contradict_power(void **state)
     free(row);
 }
 
+/* What an engine's acks do not cover stands beside each of them. */
+static void an_ack_is_told_with_its_but(void **state)
+{
+    (void)state;
+    struct plan_row *row = calloc(1, sizeof(*row));
+    struct seam_limits l = {.caps = SEAM_CAP_LAZY_RANGE | SEAM_CAP_MAY_ABORT};
+    char text[BENCH_ACK_TEXT];
+    row->turn.workload = BENCH_APPEND;
+    row->turn.threads = 8;
+    row->rounds = 1;
+    row->sum.done = true;
+    row->sum.ack_given = -1;
+    assert_string_equal(report_ack_text(row, &l, text), "-");
+    row->sum.ack_given = SEAM_ACK_POWER;
+    row->sum.acks = row->sum.flushes = 1000;
+    assert_string_equal(report_ack_but(&l), "");
+    assert_string_equal(report_ack_text(row, &l, text), "power, counted  not grouping");
+    l.caps |= SEAM_CAP_MAY_SKIP;
+    assert_string_equal(report_ack_but(&l), "may skip damaged records");
+    assert_string_equal(report_ack_text(row, &l, text),
+                        "power, may skip damaged records, counted  not grouping");
+    row->sum.ack_given = SEAM_ACK_PROCESS;
+    row->sum.flushes = 0;
+    assert_string_equal(report_ack_text(row, &l, text),
+                        "process, may skip damaged records, declared");
+    row->sum.ack_given = SEAM_ACK_POWER;
+    assert_string_equal(report_ack_text(row, &l, text), "NOT power: too few flushes");
+    free(row);
+}
+
 /* A row takes its rounds' weakest ack; what one round does not know the row does not know. */
 static void rounds_add_up(void **state)
 {
@@ -216,6 +246,7 @@ int main(void)
         cmocka_unit_test(a_turn_goes_over_the_wire),
         cmocka_unit_test(figures_go_over_the_wire),
         cmocka_unit_test(too_few_flushes_contradict_power),
+        cmocka_unit_test(an_ack_is_told_with_its_but),
         cmocka_unit_test(rounds_add_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

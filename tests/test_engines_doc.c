@@ -80,8 +80,9 @@ static uint64_t limit_named(const struct seam_limits *l, const char *name)
 
 static void check_caps(const char *engine, const struct seam_limits *l, const char *cell)
 {
-    static const char *const names[] = {"RESERVES", "LAZY_RANGE", "READ_AFTER_POISON", "MAY_ABORT"};
-    for (size_t i = 0; i < 4; i++)
+    static const char *const names[] = {"RESERVES", "LAZY_RANGE", "READ_AFTER_POISON", "MAY_ABORT",
+                                        "MAY_SKIP"};
+    for (size_t i = 0; i < 5; i++)
         if ((strstr(cell, names[i]) != NULL) != ((l->caps >> i & 1u) != 0))
             fail_msg("%s: capability %s is told wrongly", engine, names[i]);
 }

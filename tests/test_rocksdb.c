@@ -366,8 +366,12 @@ static void options_do_what_they_say(void **state)
     struct seam_stats stats;
     struct seam_op op = put(S("large"), seam_bytes(large, 8192));
 
+    struct seam_limits limits;
+
     seam_backend_rocksdb.describe(f->e, text, sizeof text);
     assert_non_null(strstr(text, "ack: power\n"));
+    seam_backend_rocksdb.limits(f->e, &limits);
+    assert_false(limits.caps & SEAM_CAP_MAY_SKIP);
     assert_int_equal(fixture_reopen(f, blob), SEAM_OK);
     assert_int_equal(commit(f, &op, 1, SEAM_ACK_POWER, NULL), SEAM_OK);
     memset(&stats, 0xff, sizeof stats);
@@ -387,6 +391,8 @@ static void options_do_what_they_say(void **state)
     assert_int_equal(strlen(text), 7);
     seam_backend_rocksdb.describe(f->e, text, sizeof text);
     assert_non_null(strstr(text, "ack: power, may skip damaged records\n"));
+    seam_backend_rocksdb.limits(f->e, &limits);
+    assert_true(limits.caps & SEAM_CAP_MAY_SKIP);
     free(large);
 }
 

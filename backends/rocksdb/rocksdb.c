@@ -42,7 +42,7 @@ static const char *version(void)
 
 static void limits(const struct seam_engine *e, struct seam_limits *ret)
 {
-    (void)e;
+    const struct seam_rocksdb *r = (const struct seam_rocksdb *)e;
     memset(ret, 0, sizeof *ret);
     ret->key = SEAM_ROCKSDB_KEY;
     ret->value = SEAM_ROCKSDB_VALUE;
@@ -52,6 +52,8 @@ static void limits(const struct seam_engine *e, struct seam_limits *ret)
     ret->tickets = UINT64_MAX;
     ret->pins = SEAM_ROCKSDB_HANDLES;
     ret->caps = SEAM_CAP_LAZY_RANGE | SEAM_CAP_READ_AFTER_POISON | SEAM_CAP_MAY_ABORT;
+    if (r->settings[SEAM_ROCKSDB_SET_RECYCLE])
+        ret->caps |= SEAM_CAP_MAY_SKIP;
     ret->best = SEAM_ACK_POWER;
 }
 

@@ -195,7 +195,9 @@ enum {
     SEAM_CAP_RESERVES = 1,          /* after prepare only a device error can fail the commit */
     SEAM_CAP_LAZY_RANGE = 2,        /* a range delete costs one op, however much it covers */
     SEAM_CAP_READ_AFTER_POISON = 4, /* new reads work after UNKNOWN */
-    SEAM_CAP_MAY_ABORT = 8          /* a third-party library may abort the process (never acked data) */
+    SEAM_CAP_MAY_ABORT = 8,         /* a third-party library may abort the process (never acked data) */
+    SEAM_CAP_MAY_SKIP = 16          /* recovery may step over a damaged record and go on behind it, so
+                                       what a crash leaves need not be a prefix; for benchmarks only */
 };
 
 /* What one db takes. As reported by seam_db_limits the headroom (options.headroom_percent, default
