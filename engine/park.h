@@ -1,9 +1,8 @@
-/* park.h - a place for one thread to sleep until another gives it a number, and timed waits.
+/* park.h - a counter that threads sleep on until it has come so far, and timed waits.
  *
  * Private to engine/. Relies on the futex on Linux, elsewhere (and with SEAM_PARK_PORTABLE) on a
- * mutex and a condition of its own. Keeps true: the thread that is woken may free the park at
- * once; the one that wakes it touches it no more after the number is seen, but for a futex wake of
- * its address, which is harmless to whatever lies there by then. */
+ * mutex and a condition of its own. Keeps true: who set the count before somebody looked, or
+ * sleeps, is seen: a count that is set and then woken leaves nobody asleep who waited for it. */
 #ifndef SEAM_ENGINE_PARK_H
 #define SEAM_ENGINE_PARK_H
 
@@ -48,102 +47,92 @@ static inline void seam_cond_wait_ns(pthread_cond_t *cond, pthread_mutex_t *mute
 
 #if defined(__linux__) && !defined(SEAM_PARK_PORTABLE)
 
+#include <limits.h>
 #include <linux/futex.h>
 #include <stdatomic.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-struct seam_park {
-    _Atomic uint32_t word; /* 0: asleep */
+struct seam_count {
+    _Atomic uint32_t at;
 };
 
-static inline int seam_park_init(struct seam_park *p)
+static inline int seam_count_init(struct seam_count *c, uint32_t at)
 {
-    atomic_init(&p->word, 0);
+    atomic_init(&c->at, at);
     return 0;
 }
 
-static inline void seam_park_destroy(struct seam_park *p)
+static inline void seam_count_destroy(struct seam_count *c)
 {
-    (void)p;
+    (void)c;
 }
 
-static inline void seam_park_reset(struct seam_park *p)
+/* Sleeps until the count is at n or beyond, by less than 2^31. */
+static inline void seam_count_reach(struct seam_count *c, uint32_t n)
 {
-    atomic_store_explicit(&p->word, 0, memory_order_relaxed);
-}
-
-/* Sleeps until woken and returns the number; with ns > 0 at most about that long, then 0. */
-static inline uint32_t seam_park_wait(struct seam_park *p, uint64_t ns)
-{
-    struct timespec t;
-    t.tv_sec = (time_t)(ns / 1000000000u);
-    t.tv_nsec = (long)(ns % 1000000000u);
     for (;;) {
-        uint32_t word = atomic_load_explicit(&p->word, memory_order_acquire);
-        if (word != 0)
-            return word;
-        long rc = syscall(SYS_futex, &p->word, FUTEX_WAIT_PRIVATE, 0, ns > 0 ? &t : NULL, NULL, 0);
-        if (ns > 0 && rc != 0)
-            return atomic_load_explicit(&p->word, memory_order_acquire);
+        uint32_t at = atomic_load_explicit(&c->at, memory_order_acquire);
+        if ((int32_t)(at - n) >= 0)
+            return;
+        (void)syscall(SYS_futex, &c->at, FUTEX_WAIT_PRIVATE, at, NULL, NULL, 0);
     }
 }
 
-/* number: not 0. */
-static inline void seam_park_wake(struct seam_park *p, uint32_t number)
+static inline void seam_count_set(struct seam_count *c, uint32_t n)
 {
-    atomic_store_explicit(&p->word, number, memory_order_release);
-    (void)syscall(SYS_futex, &p->word, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+    atomic_store_explicit(&c->at, n, memory_order_release);
+}
+
+/* Wakes all who sleep, to look again. */
+static inline void seam_count_wake(struct seam_count *c)
+{
+    (void)syscall(SYS_futex, &c->at, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
 }
 
 #else
 
-struct seam_park {
+struct seam_count {
     pthread_mutex_t mutex;
-    pthread_cond_t cond;
-    uint32_t word;
+    pthread_cond_t moved;
+    uint32_t at;
 };
 
-static inline int seam_park_init(struct seam_park *p)
+static inline int seam_count_init(struct seam_count *c, uint32_t at)
 {
-    p->word = 0;
-    int rc = pthread_mutex_init(&p->mutex, NULL);
-    if (rc == 0 && (rc = seam_cond_init(&p->cond)) != 0)
-        (void)pthread_mutex_destroy(&p->mutex);
+    c->at = at;
+    int rc = pthread_mutex_init(&c->mutex, NULL);
+    if (rc == 0 && (rc = seam_cond_init(&c->moved)) != 0)
+        (void)pthread_mutex_destroy(&c->mutex);
     return rc;
 }
 
-static inline void seam_park_destroy(struct seam_park *p)
+static inline void seam_count_destroy(struct seam_count *c)
 {
-    (void)pthread_cond_destroy(&p->cond);
-    (void)pthread_mutex_destroy(&p->mutex);
+    (void)pthread_cond_destroy(&c->moved);
+    (void)pthread_mutex_destroy(&c->mutex);
 }
 
-static inline void seam_park_reset(struct seam_park *p)
+static inline void seam_count_reach(struct seam_count *c, uint32_t n)
 {
-    (void)pthread_mutex_lock(&p->mutex);
-    p->word = 0;
-    (void)pthread_mutex_unlock(&p->mutex);
+    (void)pthread_mutex_lock(&c->mutex);
+    while ((int32_t)(c->at - n) < 0)
+        (void)pthread_cond_wait(&c->moved, &c->mutex);
+    (void)pthread_mutex_unlock(&c->mutex);
 }
 
-static inline uint32_t seam_park_wait(struct seam_park *p, uint64_t ns)
+static inline void seam_count_set(struct seam_count *c, uint32_t n)
 {
-    (void)pthread_mutex_lock(&p->mutex);
-    if (ns > 0 && p->word == 0)
-        seam_cond_wait_ns(&p->cond, &p->mutex, ns);
-    while (ns == 0 && p->word == 0)
-        (void)pthread_cond_wait(&p->cond, &p->mutex);
-    uint32_t word = p->word;
-    (void)pthread_mutex_unlock(&p->mutex);
-    return word;
+    (void)pthread_mutex_lock(&c->mutex);
+    c->at = n;
+    (void)pthread_mutex_unlock(&c->mutex);
 }
 
-static inline void seam_park_wake(struct seam_park *p, uint32_t number)
+static inline void seam_count_wake(struct seam_count *c)
 {
-    (void)pthread_mutex_lock(&p->mutex);
-    p->word = number;
-    (void)pthread_cond_signal(&p->cond);
-    (void)pthread_mutex_unlock(&p->mutex);
+    (void)pthread_mutex_lock(&c->mutex);
+    (void)pthread_cond_broadcast(&c->moved);
+    (void)pthread_mutex_unlock(&c->mutex);
 }
 
 #endif

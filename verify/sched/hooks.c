@@ -9,6 +9,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <linux/futex.h>
+#include <sched.h>
 #include <stdarg.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -46,6 +47,7 @@ REAL(int, pthread_cond_broadcast, (pthread_cond_t *))
 REAL(int, clock_gettime, (clockid_t, struct timespec *))
 REAL(int, nanosleep, (const struct timespec *, struct timespec *))
 REAL(long, syscall, (long, ...))
+REAL(int, sched_yield, (void))
 
 int sched_real_create(pthread_t *ret, const pthread_attr_t *attr, void *(*start)(void *), void *arg);
 
@@ -253,6 +255,14 @@ int clock_gettime(clockid_t clock, struct timespec *ret)
         return real_clock_gettime()(clock, ret);
     ret->tv_sec = (time_t)(sched_clock() / UINT64_C(1000000000));
     ret->tv_nsec = (long)(sched_clock() % UINT64_C(1000000000));
+    return 0;
+}
+
+int sched_yield(void)
+{
+    if (!sched_self())
+        return real_sched_yield()();
+    sched_point();
     return 0;
 }
 
