@@ -72,14 +72,17 @@ static int check_ack(const struct seam_db *db, uint32_t ack, struct seam_err *er
     return SEAM_OK;
 }
 
-static int may_write(const struct seam_db *db, struct seam_err *err)
+static int may_write(struct seam_db *db, struct seam_err *err)
 {
     int rc = seam_db_usable(db, err);
     if (rc != SEAM_OK)
         return rc;
     if (db->read_only)
         return seam_fail(err, SEAM_E_READ_ONLY, "'%s' was opened read-only", db->name);
-    return atomic_load(&db->poisoned) ? poisoned(db, err) : SEAM_OK;
+    if (!atomic_load(&db->poisoned))
+        return SEAM_OK;
+    atomic_store(&db->untold, false);
+    return poisoned(db, err);
 }
 
 /* A windowed ack is committed at the strongest level below that costs no flush. */
@@ -262,6 +265,17 @@ int seam_sync(struct seam_db *db, enum seam_ack level, struct seam_err *err)
     if (rc != SEAM_OK || level == SEAM_ACK_NONE)
         return rc;
     return seam_db_raise(db, level, err);
+}
+
+int seam_db_untold(struct seam_db *db, struct seam_err *err)
+{
+    if (!atomic_exchange(&db->untold, false))
+        return SEAM_OK;
+    seam_fail(err, SEAM_E_UNKNOWN,
+              "the flush that acks of '%s' with a window were owed failed: open it again to learn what "
+              "holds",
+              db->name);
+    return in_doubt(db, SEAM_E_UNKNOWN, err);
 }
 
 bool seam_db_poisoned(const struct seam_db *db)

@@ -88,6 +88,7 @@ struct seam_db {
     bool has_gate;
     pthread_mutex_t gate;
     _Atomic bool poisoned; /* stored before the gate is opened again */
+    _Atomic bool untold;   /* a window's flush is on its way or failed, and no caller was told */
     _Atomic uint64_t handles;
     _Atomic uint64_t weak;     /* commits acked PROCESS or OS */
     _Atomic uint64_t raised;   /* how many of them a flush has raised since: the first ones */
@@ -114,6 +115,8 @@ int seam_check_ops(const struct seam_limits *limits, const struct seam_op *ops, 
 /* commit.c */
 int seam_db_usable(const struct seam_db *db, struct seam_err *err); /* E_FORKED */
 int seam_db_raise(struct seam_db *db, enum seam_ack level, struct seam_err *err);
+/* E_UNKNOWN, once, if a window's flush failed and no caller was told. */
+int seam_db_untold(struct seam_db *db, struct seam_err *err);
 
 /* read.c */
 int seam_handle_take(struct seam_db *db, int kind, struct seam_err *err);

@@ -265,6 +265,8 @@ int seam_close(struct seam_db *db, struct seam_err *err)
     if (!db)
         return SEAM_OK;
     int rc = seam_db_usable(db, err);
+    if (rc == SEAM_E_FORKED && db->sd)
+        seam_storedir_forget(db->sd);
     if (rc == SEAM_OK)
         rc = still_open(db, err);
     if (rc != SEAM_OK)
@@ -272,6 +274,8 @@ int seam_close(struct seam_db *db, struct seam_err *err)
     enum seam_ack owed = seam_window_close(&db->window);
     if (owed > SEAM_ACK_NONE && !atomic_load(&db->poisoned))
         rc = seam_db_raise(db, owed, err);
+    if (rc == SEAM_OK)
+        rc = seam_db_untold(db, err);
     int closed = close_layers(db, rc == SEAM_OK ? err : NULL);
     db_free(db);
     return rc == SEAM_OK ? closed : rc;

@@ -311,6 +311,13 @@ static int sys_lock(void *ctx, int fd, bool exclusive)
     return rc == 0 ? 0 : errno == EAGAIN ? -EWOULDBLOCK : -errno;
 }
 
+/* Said, not left to close: a process that was forked meanwhile has the open file too. */
+static int sys_unlock(void *ctx, int fd)
+{
+    (void)ctx;
+    return flock(fd, LOCK_UN) == 0 ? 0 : -errno;
+}
+
 static int sys_space(void *ctx, int fd, uint64_t *ret_free)
 {
     (void)ctx;
@@ -391,6 +398,7 @@ static const struct seam_platform system_table = {
     .stat = sys_stat,
     .list = sys_list,
     .lock = sys_lock,
+    .unlock = sys_unlock,
     .space = sys_space,
     .random = sys_random,
     .now_ns = sys_now_ns,

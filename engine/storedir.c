@@ -232,8 +232,7 @@ static int judge(struct seam_storedir *sd, bool locked, struct seam_err *err)
         char text[80];
         struct seam_slice alien = seam_bytes(sd->alien, strlen(sd->alien));
         return seam_fail(err, SEAM_E_NO_STORE,
-                         "%s is not a Seam store and not empty (it holds %s): "
-                         "name another directory",
+                         "%s is not a Seam store and not empty (it holds %s): name another directory",
                          sd->path, seam_key_text(alien, text, sizeof text));
     }
     if (creates(sd) || (sd->has_lock && !locked))
@@ -243,9 +242,8 @@ static int judge(struct seam_storedir *sd, bool locked, struct seam_err *err)
         return rc;
     if (sd->has_leftovers)
         return seam_fail(err, SEAM_E_NO_STORE,
-                         "%s holds no store, its creation was interrupted: "
-                         "open it with mode create to make it anew",
-                         sd->path);
+                         "%s holds no store, its creation was interrupted: open it with mode create to "
+                         "make it anew", sd->path);
     return seam_fail(err, SEAM_E_NO_STORE,
                      "%s is empty, not a store: open it with mode create to make one there",
                      sd->path);
@@ -282,8 +280,7 @@ static int take_lock(struct seam_storedir *sd, struct seam_err *err)
             continue; /* made by somebody between the two opens */
         if (fd == -ENOENT && read_only(sd))
             return seam_fail(err, SEAM_E_CORRUPT,
-                             "%s/LOCK is missing: open the store once for writing, "
-                             "to make it again",
+                             "%s/LOCK is missing: open the store once for writing, to make it again",
                              sd->path);
         if (fd == -EMLINK || fd == -ELOOP || fd == -EISDIR || fd == -ENXIO)
             return seam_fail(err, SEAM_E_CORRUPT, "%s/LOCK is no plain file of one name: remove it",
@@ -597,8 +594,7 @@ int seam_storedir_barrier(struct seam_storedir *sd, struct seam_err *err)
     if (read_only(sd))
         return SEAM_OK;
     assert(sd->whole || sd->made);
-    int rc =
-        seam_epochfile_write(os, sd->epoch_fd, sd->epochs.slot ^ 1u, sd->epoch, sd->store.uuid);
+    int rc = seam_epochfile_write(os, sd->epoch_fd, sd->epochs.slot ^ 1u, sd->epoch, sd->store.uuid);
     if (rc >= 0)
         rc = os->sync(os->ctx, sd->epoch_fd);
     sd->whole = sd->whole || rc >= 0;
@@ -630,6 +626,11 @@ const uint8_t *seam_storedir_uuid(const struct seam_storedir *sd)
     return sd->store.uuid;
 }
 
+void seam_storedir_forget(struct seam_storedir *sd)
+{
+    close_fd(sd, &sd->lock);
+}
+
 void seam_storedir_close(struct seam_storedir *sd)
 {
     if (!sd)
@@ -639,7 +640,9 @@ void seam_storedir_close(struct seam_storedir *sd)
         undo(sd);
     close_fd(sd, &sd->engine_dir);
     close_fd(sd, &sd->epoch_fd);
-    close_fd(sd, &sd->lock); /* after everything else: this unlocks */
+    if (sd->lock >= 0) /* after everything else */
+        (void)os->unlock(os->ctx, sd->lock);
+    close_fd(sd, &sd->lock);
     close_fd(sd, &sd->dir);
     close_fd(sd, &sd->parent);
     os->free(os->ctx, sd->path);

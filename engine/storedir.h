@@ -37,6 +37,8 @@ int seam_storedir_barrier(struct seam_storedir *sd, struct seam_err *err);
 /* The epoch of this open: the stored one, and for writers one that is higher than any before. */
 uint64_t seam_storedir_epoch(const struct seam_storedir *sd);
 const uint8_t *seam_storedir_uuid(const struct seam_storedir *sd); /* 16 bytes, until close */
+/* In a forked child: closes the descriptor of the lock that it inherited. The parent keeps the lock. */
+void seam_storedir_forget(struct seam_storedir *sd);
 /* Unlocks and frees. NULL is allowed. */
 void seam_storedir_close(struct seam_storedir *sd);
 

@@ -45,7 +45,9 @@ static void *window_main(void *arg)
             w->due_ns = 0;
             w->level = SEAM_ACK_NONE;
             pthread_mutex_unlock(&w->lock);
-            (void)seam_db_raise(db, level, NULL); /* a failure poisons: the next write says so */
+            atomic_store(&db->untold, true); /* before it poisons: then the next write, or close, tells */
+            if (seam_db_raise(db, level, NULL) != SEAM_E_UNKNOWN)
+                atomic_store(&db->untold, false);
             pthread_mutex_lock(&w->lock);
         }
     }

@@ -262,13 +262,14 @@ static int strict_commit(struct seam_engine *e, struct seam_commit *c, struct se
                          "strict: the bytes of the ops changed between prepare and commit");
     }
     struct seam_acked acked = *ret;
+    enum seam_ack asked = c->ack; /* a layer below may ask for another one below it */
     int rc = seam_layer_commit(e->below, c, &acked, err);
     if (rc != SEAM_OK && rc != SEAM_E_UNKNOWN && rc != SEAM_E_POISONED && rc != SEAM_E_MISUSE)
         return seam_fail(err, SEAM_E_UNKNOWN, "strict: the engine's commit answered %s",
                          seam_code_name(rc));
-    if (rc == SEAM_OK && acked.given < c->ack)
+    if (rc == SEAM_OK && acked.given < asked)
         return seam_fail(err, SEAM_E_UNKNOWN, "strict: the engine acked %s, asked was %s",
-                         seam_ack_name(acked.given), seam_ack_name(c->ack));
+                         seam_ack_name(acked.given), seam_ack_name(asked));
     if (rc == SEAM_OK)
         *ret = acked;
     return rc;

@@ -233,13 +233,76 @@ static void test_fork(void **state)
     expect_holds(db, NULL, LIT("k"), LIT("v"));
 }
 
+/* Lets the parent know, waits for its word, and opens the store that the parent has closed. */
+static int open_in_child(const char *dir, int from, int to, bool close_first)
+{
+    struct seam_options o = {.mode = SEAM_OPEN_EXISTING};
+    struct seam_db *own = NULL;
+    char c;
+
+    if (close_first && seam_close(db, NULL) != SEAM_E_FORKED)
+        return 1;
+    if (write(to, "r", 1) != 1 || read(from, &c, 1) != 1)
+        return 2;
+#ifdef SEAM_SANITIZED
+    return 0; /* thread sanitizer refuses new threads in a forked child */
+#endif
+    if (strcmp(support_engine(), "rocksdb") == 0) /* its table of open stores was copied by the fork */
+        return 0;
+    if (seam_open(support_spec(), dir, &o, &own, NULL) != SEAM_OK)
+        return 3;
+    return seam_close(own, NULL) == SEAM_OK ? 0 : 4;
+}
+
+/* A child that lives on does not keep the store locked: the parent closes it and opens it again, then
+ * the child opens it. */
+static void test_fork_and_lock(void **state)
+{
+    char dir[512], c;
+    int to_child[2], to_parent[2], status = -1;
+
+    (void)state;
+    if (support_volatile())
+        return;
+    for (int close_first = 0; close_first < 2; close_first++) {
+        struct seam_options o = {.mode = SEAM_OPEN_CREATE};
+        struct seam_db *again = NULL;
+        snprintf(dir, sizeof(dir), "%s", support_dir());
+        support_close(db);
+        db = support_open_with(support_spec(), dir, &o);
+        assert_int_equal(pipe(to_child), 0);
+        assert_int_equal(pipe(to_parent), 0);
+        fflush(NULL);
+        pid_t child = fork();
+        assert_true(child >= 0);
+        if (child == 0) {
+            (void)close(to_child[1]); /* so that it ends with the parent */
+            _exit(open_in_child(dir, to_child[0], to_parent[1], close_first));
+        }
+        assert_int_equal(read(to_parent[0], &c, 1), 1);
+        /* What the child let go of was its own: the parent's lock holds. */
+        expect_code(seam_open(support_spec(), dir, &o, &again, NULL), SEAM_E_BUSY, NULL);
+        support_close(db);
+        db = support_open_with(support_spec(), dir, &o);
+        support_close(db);
+        assert_int_equal(write(to_child[1], "g", 1), 1);
+        assert_int_equal(waitpid(child, &status, 0), child);
+        assert_int_equal(status, 0);
+        for (int i = 0; i < 2; i++) {
+            (void)close(to_child[i]);
+            (void)close(to_parent[i]);
+        }
+        db = support_open_with(support_spec(), dir, &o);
+    }
+}
+
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 int conformance_close(void)
 {
     const struct CMUnitTest close_and_stats[] = {
         TEST(test_close_with_handles), TEST(test_stats), TEST(test_describe),
-        TEST(test_about),              TEST(test_fork),
+        TEST(test_about),              TEST(test_fork),  TEST(test_fork_and_lock),
     };
     return cmocka_run_group_tests(close_and_stats, NULL, NULL);
 }

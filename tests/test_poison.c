@@ -304,6 +304,21 @@ static void a_window_that_cannot_be_kept_poisons(void **state)
     assert_int_equal(seam_close(db, NULL), SEAM_OK);
 }
 
+/* The caller writes nothing more, so it is the close that tells it; once, and not what was told. */
+static void a_window_that_was_not_kept_is_told_at_close(void **state)
+{
+    struct seam_db *db = *state;
+    struct seam_err err;
+    plan.fail_sync = true;
+    assert_int_equal(put(db, "a", SEAM_ACK_POWER | SEAM_ACK_WINDOW(1), NULL, NULL), SEAM_OK);
+    assert_true(soon(db, 1, true));
+    assert_int_equal(seam_close(db, &err), SEAM_E_UNKNOWN);
+    assert_int_equal(err.code, SEAM_E_UNKNOWN);
+    assert_int_equal(err.unknown_acks, 1);
+    assert_non_null(strstr(err.text, "window"));
+    assert_int_equal(plan.syncs, 1);
+}
+
 static void closing_with_a_failing_flush_says_so(void **state)
 {
     struct seam_db *db = *state;
@@ -327,6 +342,7 @@ int main(void)
         TEST(a_window_is_raised_by_itself),
         TEST(closing_raises_what_is_owed),
         TEST(a_window_that_cannot_be_kept_poisons),
+        TEST(a_window_that_was_not_kept_is_told_at_close),
         TEST(closing_with_a_failing_flush_says_so),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -64,6 +64,7 @@ struct seam_platform {
     /* stat of "": the descriptor itself; a name that is not there: 0 and SEAM_FILE_ABSENT */
     int (*list)(void *ctx, int dir, seam_list_fn fn, void *arg);
     int (*lock)(void *ctx, int fd, bool exclusive); /* -EWOULDBLOCK if held by another open file */
+    int (*unlock)(void *ctx, int fd); /* for all descriptors of the open file, also inherited ones */
     int (*space)(void *ctx, int fd, uint64_t *ret_free);
     int (*random)(void *ctx, void *buf, size_t len);
     uint64_t (*now_ns)(void *ctx, enum seam_clock clock);

@@ -18,7 +18,9 @@
  *   the process from inside a third-party library declares SEAM_CAP_MAY_ABORT.)
  * - A struct seam_db may be used by any number of threads at once. A snapshot, a cursor, a pin and
  *   a ticket belong to one thread at a time, and may move between threads.
- * - A handle is not carried over fork(): in the child every call on it answers SEAM_E_FORKED.
+ * - A handle is not carried over fork(): in the child every call on it answers SEAM_E_FORKED. The child
+ *   calls seam_close all the same, to let go of the store's lock that it inherited, else the store
+ *   stays locked while the child lives and the parent has ended without closing.
  * - Times are in milliseconds, sizes in bytes, unless the name says otherwise. */
 #ifndef SEAM_SEAM_H
 #define SEAM_SEAM_H
@@ -392,7 +394,8 @@ SEAM_API int seam_open(const char *engine, const char *dir, const struct seam_op
 
 /* E_BUSY with the counts in the text while tickets, snapshots, pins or cursors are open, and the db
  * stays open. Any other answer means it is closed and freed; an error then says that the last flush
- * or the engine's close failed: acks given stand, windows not yet raised do not. NULL is allowed. */
+ * or the engine's close failed: acks given stand, windows not yet raised do not. E_UNKNOWN also if a
+ * window's flush had failed in the background and no call has told so yet. NULL is allowed. */
 SEAM_API int seam_close(struct seam_db *db, struct seam_err *err);
 
 /* Never fail. seam_db_engine gives the spec, normalised: the same text for all spellings of one spec,
