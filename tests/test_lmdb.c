@@ -402,6 +402,39 @@ static void group_redone_singly(void **state)
     bare_close(&b);
 }
 
+/* With every slot taken the leader still learns how large the tree is after its commit: what is
+ * promised next rests on that. */
+static void the_tree_is_seen_with_all_slots_taken(void **state)
+{
+    struct bare b;
+    bare_open(&b, *state, seam_platform_system(), UINT64_MAX);
+    enum { OPS = 2000, SLOTS = 16 + 64 };
+    struct lmdb_reader *taken[SLOTS + 1];
+    static char keys[OPS][8];
+    static struct seam_op ops[OPS];
+    struct seam_commit c;
+    struct lmdb_tree now;
+    int n = 0;
+    for (int i = 0; i < OPS; i++) {
+        snprintf(keys[i], sizeof keys[i], "%06x", (unsigned)i & 0xffffffu);
+        ops[i] = put_op(keys[i], "0123456789");
+    }
+    while (n <= SLOTS && lmdb_reader_take(b.e, &taken[n], NULL) == SEAM_OK)
+        n++;
+    assert_in_range(n, 17, SLOTS);
+    assert_int_equal(bare_prepare(&b, &c, ops, OPS, SEAM_ACK_POWER), SEAM_OK);
+    assert_int_equal(lmdb_commit(&b.e->base, &c, NULL, NULL), SEAM_OK);
+    uint64_t leaf = b.e->space.tree.leaf;
+    assert_true(leaf > 10);
+    while (n > 0)
+        lmdb_reader_give(b.e, taken[--n]);
+    assert_int_equal(lmdb_reader_take(b.e, &taken[0], NULL), SEAM_OK);
+    assert_int_equal(lmdb_tree_read(b.e, taken[0]->txn, &now), 0);
+    assert_int_equal(now.leaf, leaf);
+    lmdb_reader_give(b.e, taken[0]);
+    bare_close(&b);
+}
+
 /* A range is counted before it is promised. */
 static void ranges_are_counted(void **state)
 {
@@ -516,6 +549,7 @@ int main(int argc, char **argv)
         ROOM_TEST(empty_commit_raises),
         ROOM_TEST(mixed_group),
         ROOM_TEST(group_redone_singly),
+        ROOM_TEST(the_tree_is_seen_with_all_slots_taken),
         ROOM_TEST(ranges_are_counted),
         ROOM_TEST(pins_have_a_limit),
         ROOM_TEST(dead_readers_are_cleared),

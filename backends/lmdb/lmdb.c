@@ -22,7 +22,7 @@
 
 #define KEYS_NAME "keys"
 #define OWN_NAME "seam"
-#define OWN_READERS 64u /* slots beyond limits.pins: counting ranges, sizes after a commit, stats  \
+#define OWN_READERS 64u /* slots beyond limits.pins: sizes after a commit, counting ranges, stats  \
                          */
 #define MAP_SLACK 4096u /* pages of the range that the ledger does not give away */
 #define OPEN_PAGES 64u  /* what the two commits of an open may need */
@@ -263,7 +263,8 @@ static int writer_ready(struct lmdb_engine *e, const struct seam_open_args *args
     rc = lmdb_tree_read(e, r->txn, &e->space.tree);
     e->space.tree.largest = own_largest(e, r->txn);
     e->space.tree.used = lmdb_pages_used(e);
-    lmdb_reader_give(e, r);
+    mdb_txn_reset(r->txn);
+    e->watcher = r;
     if (rc != 0)
         return lmdb_fail(err, rc, "reading the size of the tree");
     e->space.engine = e;
@@ -276,6 +277,8 @@ static int writer_ready(struct lmdb_engine *e, const struct seam_open_args *args
 static void engine_free(struct lmdb_engine *e)
 {
     seam_group_close(e->group);
+    if (e->watcher != NULL)
+        lmdb_reader_give(e, e->watcher);
     lmdb_readers_close(e);
     lmdb_space_close(&e->space);
     if (e->env != NULL)

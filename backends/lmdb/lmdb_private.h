@@ -174,6 +174,8 @@ struct lmdb_engine {
     struct lmdb_cursor *cursors;
 
     /* The leader's, under the group's exclusion. */
+    struct lmdb_reader *watcher; /* parked with its slot: sees the tree after each commit, however many
+                                    readers there are */
     bool meta_unsynced; /* the newest commit's meta page may be in the page cache only */
     bool lazy;          /* MDB_NOMETASYNC is set */
     uint64_t largest;   /* as the newest transaction recorded it */

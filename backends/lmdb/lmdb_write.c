@@ -312,11 +312,11 @@ uint64_t lmdb_pages_used(struct lmdb_engine *e)
 static void settle(struct lmdb_engine *e, struct seam_member *first, size_t n)
 {
     struct lmdb_tree tree = e->space.tree; /* only this thread changes it */
-    struct lmdb_reader *r = NULL;
+    MDB_txn *now = e->watcher->txn;
     struct lmdb_hold *done = NULL, **tail = &done;
-    if (lmdb_reader_take(e, &r, NULL) == SEAM_OK) {
-        (void)lmdb_tree_read(e, r->txn, &tree);
-        lmdb_reader_give(e, r);
+    if (mdb_txn_renew(now) == 0) {
+        (void)lmdb_tree_read(e, now, &tree);
+        mdb_txn_reset(now);
     }
     tree.used = lmdb_pages_used(e);
     tree.largest = e->largest;
