@@ -151,12 +151,24 @@ static ssize_t sys_pwritev(void *ctx, int fd, const struct iovec *parts, int n, 
     return put < 0 ? -errno : put;
 }
 
+#if defined(F_FULLFSYNC)
+/* Only where there is no such flush the weaker one is made; one that failed is not tried again. */
+static int full_sync(int fd)
+{
+    if (fcntl(fd, F_FULLFSYNC) != -1)
+        return 0;
+    if (errno != ENOTSUP && errno != EOPNOTSUPP && errno != EINVAL && errno != ENOTTY)
+        return -errno;
+    return fsync(fd) == 0 ? 0 : -errno;
+}
+#endif
+
 /* Not tried again on any error, EINTR included: the kernel may have marked lost pages clean. */
 static int sys_sync(void *ctx, int fd)
 {
     (void)ctx;
 #if defined(F_FULLFSYNC)
-    return fcntl(fd, F_FULLFSYNC) != -1 || fsync(fd) == 0 ? 0 : -errno;
+    return full_sync(fd);
 #elif defined(__linux__) || defined(__FreeBSD__)
     return fdatasync(fd) == 0 ? 0 : -errno;
 #else
@@ -168,7 +180,7 @@ static int sys_sync_dir(void *ctx, int fd)
 {
     (void)ctx;
 #if defined(F_FULLFSYNC)
-    return fcntl(fd, F_FULLFSYNC) != -1 || fsync(fd) == 0 ? 0 : -errno;
+    return full_sync(fd);
 #else
     return fsync(fd) == 0 ? 0 : -errno;
 #endif

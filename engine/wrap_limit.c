@@ -107,7 +107,10 @@ static int limit_prepare(struct seam_engine *e, struct seam_commit *c, uint64_t 
         if (count > max)
             return seam_fail_limit(err, SEAM_E_TOO_LARGE, "range_keys", max, count, i);
     }
-    return seam_layer_prepare(e->below, c, deadline_ns, err);
+    int rc = seam_layer_prepare(e->below, c, deadline_ns, err);
+    if (rc == SEAM_OK && count > c->need.range_keys)
+        c->need.range_keys = count; /* the library keeps the headroom, by what is told here */
+    return rc;
 }
 
 const struct seam_backend seam_wrapper_limit = {

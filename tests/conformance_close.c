@@ -1,6 +1,9 @@
-/* conformance_close.c - close with open handles, stats, descriptions, and what fork() does. */
+/* conformance_close.c - close with open handles, stats, descriptions, the engine's own threads, and
+ * what fork() does. */
 #include "conformance.h"
 
+#include <dirent.h>
+#include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -151,6 +154,51 @@ static void test_about(void **state)
     }
     assert_false(seam_db_poisoned(db));
 }
+
+/* ---- threads ------------------------------------------------------------------------------- */
+
+#if defined(__linux__) && !defined(SEAM_SANITIZED)
+/* The signals that a thread of this process has blocked, as /proc tells; ~0 if it has ended. */
+static unsigned long long blocked_in(const char *thread)
+{
+    char line[256];
+    unsigned long long mask = ~0ull;
+    FILE *in = fopen(support_text("/proc/self/task/%s/status", thread), "r");
+
+    if (!in)
+        return mask;
+    while (fgets(line, sizeof(line), in))
+        (void)sscanf(line, "SigBlk: %llx", &mask);
+    (void)fclose(in);
+    return mask;
+}
+
+static void test_signals(void **state)
+{
+    static const int some[] = {SIGTERM, SIGINT, SIGHUP, SIGALRM, SIGUSR1, SIGCHLD};
+    const struct dirent *entry;
+    DIR *dir;
+
+    (void)state;
+    put_ok(db, LIT("k"), LIT("v"));
+    dir = opendir("/proc/self/task");
+    assert_non_null(dir);
+    while ((entry = readdir(dir)) != NULL) {
+        if (entry->d_name[0] == '.' ||
+            strcmp(entry->d_name, support_text("%ld", (long)getpid())) == 0)
+            continue;
+        for (size_t i = 0; i < sizeof(some) / sizeof(some[0]); i++)
+            if (!(blocked_in(entry->d_name) >> (some[i] - 1) & 1))
+                fail_msg("thread %s of the engine takes signal %d", entry->d_name, some[i]);
+    }
+    (void)closedir(dir);
+}
+#else
+static void test_signals(void **state)
+{
+    (void)state;
+}
+#endif
 
 /* ---- fork ---------------------------------------------------------------------------------- */
 
@@ -303,6 +351,7 @@ int conformance_close(void)
     const struct CMUnitTest close_and_stats[] = {
         TEST(test_close_with_handles), TEST(test_stats), TEST(test_describe),
         TEST(test_about),              TEST(test_fork),  TEST(test_fork_and_lock),
+        TEST(test_signals),
     };
     return cmocka_run_group_tests(close_and_stats, NULL, NULL);
 }

@@ -226,6 +226,36 @@ static void test_bytes_limit(void **state)
     support_close(db);
 }
 
+/* The headroom holds for counted keys too: what seam_db_limits tells is what is admitted. */
+static void test_range_keys_headroom(void **state)
+{
+    struct seam_options o = {.mode = SEAM_OPEN_CREATE, .headroom_percent = 50};
+    struct seam_db *db = support_open_with(support_text("limit:range_keys=10+%s", support_spec()),
+                                           support_dir(), &o);
+    struct unit u = unit_of(30);
+    struct seam_limits limits;
+    struct seam_op one;
+    struct seam_stats stats;
+    struct seam_err err = {0};
+
+    (void)state;
+    write_ok(db, u.ops, 30);
+    seam_db_limits(db, &limits);
+    assert_int_equal(limits.range_keys, 5);
+    one = op_range(u.ops[0].key, u.ops[6].key);
+    expect_code(seam_write(db, &one, 1, SEAM_ACK_NONE, NULL, &err), SEAM_E_TOO_LARGE, &err);
+    assert_string_equal(err.limit, "range_keys");
+    assert_int_equal(err.max, 5);
+    assert_int_equal(err.got, 6);
+    expect_ok(seam_db_stats(db, &stats, NULL), NULL);
+    assert_int_equal(stats.tickets, 0);
+    one = op_range(u.ops[0].key, u.ops[5].key);
+    write_ok(db, &one, 1);
+    expect_absent(db, NULL, u.ops[4].key);
+    support_close(db);
+    unit_free(&u);
+}
+
 static void test_range_keys_limit(void **state)
 {
     struct seam_db *db = open_limited("range_keys=10");
@@ -469,6 +499,7 @@ int conformance_limits(void)
         cmocka_unit_test(test_key_limit),       cmocka_unit_test(test_value_limit),
         cmocka_unit_test(test_ops_limit),       cmocka_unit_test(test_own_ops_limit),
         cmocka_unit_test(test_headroom),        cmocka_unit_test(test_bytes_limit),
+        cmocka_unit_test(test_range_keys_headroom),
         cmocka_unit_test(test_range_keys_limit), cmocka_unit_test(test_pins_limit),
         cmocka_unit_test(test_classified_parts_fit), cmocka_unit_test(test_large_unit),
         cmocka_unit_test(test_verdicts),        cmocka_unit_test(test_meet),

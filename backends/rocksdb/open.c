@@ -10,6 +10,7 @@
 #include "rdb.h"
 
 #include <limits.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #ifdef __linux__
@@ -296,6 +297,19 @@ static void keep_private(const char *path)
 #endif
 }
 
+/* RocksDB starts its threads here, and they take over the signal mask of the one that opens: the
+ * process's signals are for the caller's threads. */
+static rocksdb_t *open_masked(struct seam_rocksdb *r, const char *path, bool read_only, char **ret_text)
+{
+    sigset_t all, before;
+    (void)sigfillset(&all);
+    (void)pthread_sigmask(SIG_SETMASK, &all, &before);
+    rocksdb_t *db = read_only ? rocksdb_open_for_read_only(r->options, path, 0, ret_text)
+                              : rocksdb_open(r->options, path, ret_text);
+    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return db;
+}
+
 static int open_db(struct seam_rocksdb *r, const struct seam_open_args *args, struct seam_err *err)
 {
     char *text = NULL;
@@ -308,12 +322,12 @@ static int open_db(struct seam_rocksdb *r, const struct seam_open_args *args, st
         if (rc != SEAM_OK)
             return rc;
         rocksdb_options_set_db_log_dir(r->options, scratch.path);
-        r->db = rocksdb_open_for_read_only(r->options, args->path, 0, &text);
+        r->db = open_masked(r, args->path, true, &text);
         scratch_remove(&scratch);
     } else {
         if (args->create)
             keep_private(args->path);
-        r->db = rocksdb_open(r->options, args->path, &text);
+        r->db = open_masked(r, args->path, false, &text);
     }
     if (text) {
         r->db = NULL;

@@ -14,6 +14,7 @@
 #include "log.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -429,7 +430,11 @@ int vlog_maker_start(struct vlog *v, struct seam_err *err)
     if (v->spare_target == 0)
         return SEAM_OK;
     v->space.wake = true;
+    sigset_t all, before; /* the process's signals are for the caller's threads */
+    (void)sigfillset(&all);
+    (void)pthread_sigmask(SIG_SETMASK, &all, &before);
     int rc = pthread_create(&v->maker, NULL, maker_main, v);
+    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (rc != 0)
         return seam_fail_os(err, rc, "vlog: cannot start the thread that makes segments");
     v->has_maker = true;

@@ -16,6 +16,7 @@
  *   - everything <seam/seam.h> promises to callers;
  *   - `ret` parameters untouched on failure; err filled through seam_fail;
  *   - no printing, no exit, no signal handlers, no state at file scope that is not const;
+ *   - threads of its own have all signals blocked: the process's signals are for the caller's threads;
  *   - commit returns SEAM_OK or SEAM_E_UNKNOWN, with SEAM_BACKEND_CONCURRENT also SEAM_E_POISONED,
  *     and nothing else; another code is taken for UNKNOWN. With SEAM_CAP_RESERVES, UNKNOWN means
  *     that a device failed. All engine work of a commit happens inside the one call.
