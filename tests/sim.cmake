@@ -1,0 +1,10 @@
+# The simulated disk, and what is searched on it.
+add_library(seam_sim STATIC ${PROJECT_SOURCE_DIR}/verify/sim/disk.c
+  ${PROJECT_SOURCE_DIR}/verify/sim/table.c ${PROJECT_SOURCE_DIR}/verify/sim/states.c
+  ${PROJECT_SOURCE_DIR}/verify/sim/search.c)
+target_include_directories(seam_sim PUBLIC ${PROJECT_SOURCE_DIR}/verify/sim)
+target_link_libraries(seam_sim PUBLIC seam_static)
+
+if(SEAM_HAVE_vlog)
+  seam_test(sim_vlog ARGS run=vlog SOURCES test_sim_vlog.c LINK test_support seam_sim LABELS crash)
+endif()
