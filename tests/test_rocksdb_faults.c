@@ -15,6 +15,7 @@
 
 static struct {
     atomic_int calls, fail_from; /* fail_from 0: never */
+    atomic_int code;             /* errno of the failures; 0: EIO */
     struct fixture *watch;       /* while a flush is under way: is the key visible? */
     atomic_int seen;
 } hook;
@@ -27,7 +28,8 @@ int fdatasync(int fd)
     if (hook.watch && has(hook.watch, seam_bytes("watched", 7)))
         atomic_fetch_add(&hook.seen, 1);
     if (from && call >= from) {
-        errno = EIO;
+        int code = atomic_load(&hook.code);
+        errno = code ? code : EIO;
         return -1;
     }
     return (int)syscall(SYS_fdatasync, fd);
@@ -47,6 +49,7 @@ static int faults_setup(void **state)
 static int faults_teardown(void **state)
 {
     atomic_store(&hook.fail_from, 0);
+    atomic_store(&hook.code, 0);
     hook.watch = NULL;
     return fixture_teardown(state);
 }
@@ -90,6 +93,32 @@ static void a_failed_flush_is_unknown_and_reads_go_on(void **state)
     assert_int_equal(fixture_open(f, false, false, NULL), SEAM_OK);
     assert_true(has(f, S("before")));
     assert_int_equal(commit(f, &op, 1, SEAM_ACK_POWER, NULL), SEAM_OK);
+}
+
+/* RocksDB may resume by itself when the disk was full: what was acked is there all the same, the handle
+ * stays poisoned, and the log whose flush failed is not flushed again: with EIO nothing is. */
+static void a_full_disk_is_resumed_from_without_loss(void **state)
+{
+    struct fixture *f = *state;
+    struct seam_op op = put(S("k"), S("v")), lost = put(S("lost"), S("v"));
+    for (int by_sync = 0; by_sync < 2; by_sync++) {
+        assert_int_equal(commit(f, &op, 1, SEAM_ACK_PROCESS, NULL), SEAM_OK);
+        atomic_store(&hook.code, ENOSPC);
+        fail_next_flush();
+        int rc = by_sync ? seam_backend_rocksdb.sync(f->e, SEAM_ACK_POWER, &f->err)
+                         : commit(f, &lost, 1, SEAM_ACK_POWER, NULL);
+        assert_int_equal(rc, SEAM_E_UNKNOWN);
+        assert_int_equal(f->err.os_errno, ENOSPC);
+        atomic_store(&hook.fail_from, 0);
+        int calls = atomic_load(&hook.calls);
+        for (int i = 0; i < 50 && atomic_load(&hook.calls) == calls; i++) /* either way is right */
+            f->os.sleep_us(f->os.ctx, 5000);
+        assert_true(has(f, S("k")));
+        assert_int_equal(commit(f, &op, 1, SEAM_ACK_PROCESS, NULL), SEAM_E_POISONED);
+        assert_int_equal(seam_backend_rocksdb.sync(f->e, SEAM_ACK_POWER, &f->err), SEAM_E_POISONED);
+        assert_int_equal(fixture_reopen(f, NULL), SEAM_OK);
+        assert_true(has(f, S("k")));
+    }
 }
 
 static void a_failed_sync_is_unknown(void **state)
@@ -191,6 +220,7 @@ int faults_tests(void)
     const struct CMUnitTest tests[] = {
         TEST(a_flushed_commit_is_seen_only_after_its_flush),
         TEST(a_failed_flush_is_unknown_and_reads_go_on),
+        TEST(a_full_disk_is_resumed_from_without_loss),
         TEST(a_failed_sync_is_unknown),
         TEST(a_failed_last_flush_is_told_at_close),
         TEST(damage_is_an_error_and_not_an_end),

@@ -155,7 +155,7 @@ static int make_options(struct seam_rocksdb *r, bool create, rocksdb_options_t *
     rocksdb_options_t *o = rocksdb_options_create();
     char *text = NULL;
     /* Those that have no function in the C interface. A failed background write is not tried again
-     * behind the back of a poisoned handle. */
+     * behind the back of a poisoned handle (but see fail_for_good in write.c). */
     rocksdb_get_options_from_string(base,
                                     "avoid_flush_during_recovery=false;"
                                     "avoid_flush_during_shutdown=true;"

@@ -353,7 +353,16 @@ static uint64_t batch_no(rocksdb_writebatch_t *wb)
     return no;
 }
 
-/* What is on its way in RocksDB by then, RocksDB refuses itself: it does not resume. */
+/* RocksDB itself refuses what is on its way behind a write or flush that failed. After ENOSPC it resumes
+ * when it finds room, whatever max_bgerror_resume_count says: it drops the log whose flush failed, and
+ * the batch with it, and writes its memtables to new files. Until the failed call has come back here, a
+ * commit may be taken behind that: it is as good as its ack, since nothing that failed is relied on. */
+static int fail_for_good(struct seam_rocksdb *r, const char *what, char *text, struct seam_err *err)
+{
+    atomic_store(&r->failed, true);
+    return seam_rocksdb_fail(err, SEAM_E_UNKNOWN, what, text);
+}
+
 static int refuse_if_failed(struct seam_rocksdb *r, struct seam_err *err)
 {
     return atomic_load(&r->failed) ? seam_fail(err, SEAM_E_POISONED,
@@ -376,8 +385,7 @@ int seam_rocksdb_commit(struct seam_engine *e, struct seam_commit *c, struct sea
     }
     rocksdb_write(r->db, synced ? r->write_synced : r->write_unsynced, b->wb, &text);
     if (text) {
-        atomic_store(&r->failed, true);
-        rc = seam_rocksdb_fail(err, SEAM_E_UNKNOWN, "commit", text);
+        rc = fail_for_good(r, "commit", text, err);
     } else {
         ret->given = synced ? SEAM_ACK_POWER : SEAM_ACK_PROCESS;
         ret->commit_no = batch_no(b->wb);
@@ -404,6 +412,5 @@ int seam_rocksdb_sync(struct seam_engine *e, enum seam_ack level, struct seam_er
     rocksdb_flush_wal(r->db, 1, &text);
     if (!text)
         return SEAM_OK;
-    atomic_store(&r->failed, true);
-    return seam_rocksdb_fail(err, SEAM_E_UNKNOWN, "sync", text);
+    return fail_for_good(r, "sync", text, err);
 }
