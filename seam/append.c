@@ -157,6 +157,7 @@ static void touch(struct chunk *c, struct seam_jstream *s)
         return;
     s->touched = true;
     s->new_last = s->last;
+    s->new_bytes = s->bytes;
     s->new_crc = s->last_crc;
     s->next_touched = c->touched;
     c->touched = s;
@@ -177,6 +178,8 @@ static void number(struct seam_journal *j, struct chunk *c, struct append *a, si
         event.sequence = ++s->new_last;
         event.time_ns = c->group.time_ns;
         event.group = c->group.number;
+        event.offset = s->new_bytes;
+        s->new_bytes += a->events[i].len;
         seam_fmt_event_write(envelope, a->crcs[i], &event);
         s->new_crc = event.crc;
         seam_copy(key, j->prefix);
@@ -223,7 +226,7 @@ static int build(struct seam_journal *j, struct chunk *c, struct seam_fmt_key *r
         struct seam_fmt_group_entry old = {s->id, s->last_crc, s->last};
         struct seam_fmt_group_entry entry = {s->id, s->new_crc, s->new_last};
         seam_fmt_group_entry_write(j->record, index++, &entry);
-        c->group.state ^= s->last_group > 0 ? seam_fmt_end(&old) : 0;
+        c->group.state ^= s->last > 0 ? seam_fmt_end(&old) : 0;
         c->group.state ^= seam_fmt_end(&entry);
     }
     c->group.streams = c->streams;
@@ -247,6 +250,7 @@ static void done(struct seam_journal *j, struct chunk *c, const struct seam_acke
     for (struct seam_jstream *s = c->touched; s != NULL; s = s->next_touched) {
         s->last = s->new_last;
         s->last_crc = s->new_crc;
+        s->bytes = s->new_bytes;
         s->last_group = c->group.number;
         if (!s->dirty && !durable) {
             s->dirty = true;

@@ -197,7 +197,8 @@ static int commit(struct seam_projection *p, const struct batch *b, size_t n, ui
         out->n = 1;
     }
     out->ops[0] = (struct seam_op){SEAM_PUT, seam_fmt_slice(&p->meta_key), {value, len}, {NULL, 0}};
-    int rc = seam_write(p->db, out->ops, n, p->ack, NULL, err);
+    struct seam_acked acked;
+    int rc = seam_write(p->db, out->ops, n, p->ack, &acked, err);
     if (rc != SEAM_OK) {
         if (err != NULL)
             err->op = SEAM_NO_OP;
@@ -207,6 +208,10 @@ static int commit(struct seam_projection *p, const struct batch *b, size_t n, ui
     p->meta.position = b->position;
     pthread_mutex_unlock(&p->lock);
     *applied += b->events;
+    /* In the journal's db a trim comes later in the same order of commits. */
+    if (p->db == seam_journal_db(p->journal) || acked.given >= SEAM_ACK_POWER ||
+        p->limits.best < SEAM_ACK_POWER)
+        seam_p_settled(p, b->position.sequence);
     return SEAM_OK;
 }
 
@@ -323,6 +328,23 @@ static int catch_up(struct seam_projection *p, uint64_t upto, uint64_t *applied,
         seam_journal_reader_close(p->reader);
         p->reader = NULL;
     }
+    return rc;
+}
+
+void seam_p_settled(struct seam_projection *p, uint64_t sequence)
+{
+    seam_j_hold_move(p->journal, &p->hold, sequence);
+}
+
+int seam_projection_sync(struct seam_projection *projection, struct seam_err *err)
+{
+    struct seam_position at;
+    seam_projection_position(projection, &at);
+    int rc = SEAM_OK;
+    if (projection->limits.best >= SEAM_ACK_POWER)
+        rc = seam_sync(projection->db, SEAM_ACK_POWER, err);
+    if (rc == SEAM_OK && projection->journal != NULL)
+        seam_p_settled(projection, at.sequence);
     return rc;
 }
 

@@ -103,8 +103,9 @@ void seam_fmt_stream_write(uint8_t out[SEAM_FMT_STREAM], struct seam_slice name,
     seam_put16(out + 2, 0);
     seam_put32(out + 4, in->stream);
     seam_put64(out + 8, in->first);
-    seam_put32(out + 16, in->base_crc);
-    seam_put32(out + 20, stream_crc(name, out));
+    seam_put64(out + 16, in->base);
+    seam_put32(out + 24, in->base_crc);
+    seam_put32(out + 28, stream_crc(name, out));
 }
 
 int seam_fmt_stream_read(struct seam_slice name, struct seam_slice value,
@@ -113,7 +114,7 @@ int seam_fmt_stream_read(struct seam_slice name, struct seam_slice value,
     const uint8_t *p = value.ptr;
     char text[80];
     if (value.len != SEAM_FMT_STREAM || p[0] != MAGIC_STREAM ||
-        seam_get32(p + 20) != stream_crc(name, p))
+        seam_get32(p + 28) != stream_crc(name, p))
         return seam_fail(err, SEAM_E_CORRUPT, "the catalogue entry of stream '%s' is damaged",
                          seam_key_text(name, text, sizeof(text)));
     int rc = check_version(p[1], seam_get16(p + 2), "a catalogue entry", err);
@@ -121,7 +122,8 @@ int seam_fmt_stream_read(struct seam_slice name, struct seam_slice value,
         return rc;
     ret->stream = seam_get32(p + 4);
     ret->first = seam_get64(p + 8);
-    ret->base_crc = seam_get32(p + 16);
+    ret->base = seam_get64(p + 16);
+    ret->base_crc = seam_get32(p + 24);
     if (ret->stream == 0 || ret->first == 0)
         return seam_fail(err, SEAM_E_CORRUPT, "the catalogue entry of stream '%s' holds a zero",
                          seam_key_text(name, text, sizeof(text)));
@@ -142,8 +144,9 @@ void seam_fmt_event_write(uint8_t out[SEAM_FMT_ENVELOPE], uint32_t payload_crc,
     seam_put64(out + 24, in->group);
     seam_put32(out + 32, in->length);
     seam_put32(out + 36, in->prev);
-    in->crc = seam_crc32c(payload_crc, out, 40);
-    seam_put32(out + 40, in->crc);
+    seam_put64(out + 40, in->offset);
+    in->crc = seam_crc32c(payload_crc, out, 48);
+    seam_put32(out + 48, in->crc);
 }
 
 static int event_bad(uint32_t stream, uint64_t sequence, const char *what, struct seam_err *err)
@@ -163,8 +166,8 @@ int seam_fmt_event_read(uint32_t stream, uint64_t sequence, struct seam_slice va
     if (p[0] != MAGIC_EVENT)
         return event_bad(stream, sequence, "the record does not begin as an event does", err);
     size_t len = value.len - SEAM_FMT_ENVELOPE;
-    e.crc = seam_crc32c(seam_crc32c(0, p + SEAM_FMT_ENVELOPE, len), p, 40);
-    if (seam_get32(p + 40) != e.crc)
+    e.crc = seam_crc32c(seam_crc32c(0, p + SEAM_FMT_ENVELOPE, len), p, 48);
+    if (seam_get32(p + 48) != e.crc)
         return event_bad(stream, sequence, "the CRC does not match", err);
     int rc = check_version(p[1], seam_get16(p + 2), "an event", err);
     if (rc != SEAM_OK)
@@ -175,6 +178,7 @@ int seam_fmt_event_read(uint32_t stream, uint64_t sequence, struct seam_slice va
     e.group = seam_get64(p + 24);
     e.length = seam_get32(p + 32);
     e.prev = seam_get32(p + 36);
+    e.offset = seam_get64(p + 40);
     if (e.stream != stream || e.sequence != sequence)
         return event_bad(stream, sequence, "the record is another event's", err);
     if (e.length != len)

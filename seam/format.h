@@ -28,12 +28,12 @@ enum { /* the byte after the prefix */
 enum {
     SEAM_FMT_EVENT_KEY = 13, /* without the prefix */
     SEAM_FMT_GROUP_KEY = 9,
-    SEAM_FMT_ENVELOPE = 44,
+    SEAM_FMT_ENVELOPE = 52,
     SEAM_FMT_GROUP_HEAD = 52, /* then entries, then a CRC */
     SEAM_FMT_GROUP_ENTRY = 16,
     SEAM_FMT_GROUP_MIN = SEAM_FMT_GROUP_HEAD + 4,
     SEAM_FMT_JOURNAL = 48,
-    SEAM_FMT_STREAM = 24,
+    SEAM_FMT_STREAM = 32,
     SEAM_FMT_META_HEAD = 56, /* then the stream's name, then a CRC */
     SEAM_FMT_META_MAX = SEAM_FMT_META_HEAD + SEAM_STREAM_NAME_MAX + 4,
     SEAM_FMT_KEY_MAX = SEAM_JOURNAL_PREFIX_MAX + 1 + SEAM_STREAM_NAME_MAX, /* the longest of ours */
@@ -137,6 +137,7 @@ int seam_fmt_journal_read(struct seam_slice value, struct seam_fmt_journal *ret,
 struct seam_fmt_stream {
     uint32_t stream;
     uint64_t first;    /* oldest sequence still there */
+    uint64_t base;     /* payload bytes of the stream before `first` */
     uint32_t base_crc; /* record CRC of first - 1; of stream 1, sequence 0: the seed */
 };
 
@@ -152,6 +153,7 @@ int seam_fmt_stream_read(struct seam_slice name, struct seam_slice value,
 struct seam_fmt_event {
     uint32_t stream, length, prev, crc;
     uint64_t sequence, time_ns, group;
+    uint64_t offset; /* payload bytes of the stream before this event */
 };
 
 /* Fills the envelope and in->crc. payload_crc: seam_crc32c(0, payload). */

@@ -94,6 +94,7 @@ int seam_j_new_stream(struct seam_journal *j, struct seam_slice name,
     s->id = in->stream;
     s->first = in->first;
     s->last = s->durable = in->first - 1;
+    s->base = s->bytes = in->base;
     s->base_crc = s->last_crc = in->base_crc;
     *ret = s;
     return SEAM_OK;
@@ -208,6 +209,7 @@ int seam_journal_info(struct seam_journal *journal, uint32_t stream, struct seam
         ret->last = s->last;
         ret->durable = s->durable;
         ret->last_crc = s->last_crc;
+        ret->bytes = s->bytes - s->base;
     }
     pthread_mutex_unlock(&journal->lock);
     if (s == NULL)

@@ -16,17 +16,28 @@
 struct seam_jstream {
     uint32_t id;
     uint64_t first, last, durable;
+    uint64_t base, bytes; /* payload bytes before `first`; up to `last`, all of them ever */
     uint32_t base_crc, last_crc; /* last_crc: base_crc while there is no event */
-    uint64_t last_group;
+    uint64_t last_group;  /* 0: of no event that is still there */
+    uint64_t first_group; /* of event `first`; 0: not looked up. The leader's own */
+    uint64_t trimming;    /* events below are being removed, or were; under lock */
     /* Of the group under way, the leader's own: */
     bool touched;
-    uint64_t new_last;
+    uint64_t new_last, new_bytes;
     uint32_t new_crc;
     struct seam_jstream *next_touched;
     /* Streams with last > durable: */
     bool dirty;
     struct seam_jstream *next_dirty;
     struct seam_slice name; /* points behind this struct */
+};
+
+/* Who still needs the events of a stream behind `sequence`. Its owner's; linked under lock. */
+struct seam_jhold {
+    struct seam_jhold *next;
+    uint32_t stream;
+    uint64_t sequence;
+    struct seam_slice name; /* who it is; the owner's bytes */
 };
 
 struct seam_journal {
@@ -47,6 +58,7 @@ struct seam_journal {
     struct seam_jstream **by_name; /* the same, sorted */
     uint32_t streams, streams_cap;
     struct seam_jstream *dirty;
+    struct seam_jhold *holds;
 
     /* The leader's own: */
     uint64_t group_no, time_ns, state;
@@ -77,6 +89,14 @@ int seam_j_load(struct seam_journal *j, struct seam_err *err);
  * journal does not reach that far; E_NEEDS_HISTORY if it was trimmed. */
 int seam_j_record_crc(struct seam_journal *j, uint32_t stream, uint64_t sequence, uint32_t *ret,
                       struct seam_err *err);
+/* The envelope of an event, checked with its payload; SEAM_NOTFOUND if it is not there. */
+int seam_j_event(struct seam_journal *j, uint32_t stream, uint64_t sequence,
+                 struct seam_fmt_event *ret, struct seam_err *err);
+/* What is trimmed stays above every hold's sequence, unless it is forced. */
+void seam_j_hold_add(struct seam_journal *j, struct seam_jhold *hold);
+/* Raises, and never lowers. */
+void seam_j_hold_move(struct seam_journal *j, struct seam_jhold *hold, uint64_t sequence);
+void seam_j_hold_remove(struct seam_journal *j, struct seam_jhold *hold);
 /* The group's run function. */
 void seam_j_run(void *ctx, struct seam_member *first, size_t n);
 

@@ -174,6 +174,7 @@ static int load_end(struct seam_journal *j, struct seam_jstream *s, struct seam_
     s->last = last;
     s->last_crc = event.crc;
     s->last_group = event.group;
+    s->bytes = event.offset + event.length;
     return SEAM_OK;
 }
 
@@ -198,7 +199,9 @@ static int check_newest(struct seam_journal *j, const struct seam_fmt_group *gro
             return seam_fail(err, SEAM_E_CORRUPT,
                              "group record %llu names stream %u, which is not in the catalogue",
                              (unsigned long long)group->number, entry.stream);
-        if (s->last != entry.last || s->last_crc != entry.crc || s->last_group != group->number)
+        bool empty = s->last < s->first; /* trimmed whole: of which group it was is gone with it */
+        if (s->last != entry.last || s->last_crc != entry.crc ||
+            (!empty && s->last_group != group->number))
             return disagree(s, group->number, err);
     }
     return SEAM_OK;
@@ -272,7 +275,7 @@ static int check_ends(struct seam_journal *j, struct seam_err *err)
         struct seam_fmt_group_entry end = {s->id, s->last_crc, s->last};
         if (s->last_group > j->group_no)
             return disagree(s, j->group_no, err);
-        if (s->last_group > 0)
+        if (s->last > 0)
             state ^= seam_fmt_end(&end);
     }
     return state == j->state ? SEAM_OK : find_fault(j, err);

@@ -211,6 +211,18 @@ static int check_fresh(struct seam_projection *p, bool discard, struct seam_err 
     return rc == SEAM_NOTFOUND ? SEAM_OK : rc;
 }
 
+/* What was read may be a commit of this db's that no flush has followed yet. */
+static int settle(struct seam_projection *p, struct seam_err *err)
+{
+    int rc = SEAM_OK;
+    if (p->db != seam_journal_db(p->journal) && p->limits.best >= SEAM_ACK_POWER)
+        rc = seam_sync(p->db, SEAM_ACK_POWER, err);
+    if (rc != SEAM_OK && rc != SEAM_E_READ_ONLY)
+        return rc;
+    p->hold.sequence = p->meta.position.sequence;
+    return SEAM_OK;
+}
+
 static int load(struct seam_projection *p, const struct seam_projection_options *o,
                 struct seam_err *err)
 {
@@ -231,7 +243,11 @@ static int load(struct seam_projection *p, const struct seam_projection_options 
     if (rc != SEAM_OK)
         return rc;
     seam_p_table(p, p->meta.generation, &p->table);
-    return sweep_old(p, err);
+    if (p->journal != NULL) {
+        p->hold.stream = p->stream;
+        rc = settle(p, err);
+    }
+    return rc == SEAM_OK ? sweep_old(p, err) : rc;
 }
 
 static void free_projection(struct seam_projection *p)
@@ -274,6 +290,8 @@ static struct seam_projection *new_projection(struct seam_db *db, struct seam_sl
     p->projector_ctx = o->projector_ctx;
     p->batch = o->batch != 0 ? o->batch : 256;
     p->ack = o->ack;
+    seam_copy(p->name, name);
+    p->hold.name = seam_bytes(p->name, name.len);
     p->emit.p = p;
     p->emit.arena.os = os;
     seam_p_emit_reset(&p->emit);
@@ -302,6 +320,8 @@ int seam_projection_open(struct seam_db *db, struct seam_slice name,
         free_projection(p);
         return rc;
     }
+    if (p->journal != NULL)
+        seam_j_hold_add(p->journal, &p->hold);
     *ret = p;
     return SEAM_OK;
 }
@@ -317,6 +337,8 @@ int seam_projection_close(struct seam_projection *projection, struct seam_err *e
         return seam_fail(err, SEAM_E_BUSY,
                          "the projection has %u open views and %u cursors: close them first", views,
                          cursors);
+    if (projection->journal != NULL)
+        seam_j_hold_remove(projection->journal, &projection->hold);
     free_projection(projection);
     return SEAM_OK;
 }

@@ -5,7 +5,7 @@
 #ifndef SEAM_ROOM_PROJECTION_INT_H
 #define SEAM_ROOM_PROJECTION_INT_H
 
-#include "format.h"
+#include "journal_int.h"
 
 #include <seam/backend.h>
 
@@ -48,7 +48,8 @@ struct seam_projection {
     void *projector_ctx;
     uint32_t batch, ack;
     struct seam_fmt_key meta_key, table; /* table: with the generation that reads use */
-    uint8_t stream_name[SEAM_STREAM_NAME_MAX];
+    uint8_t stream_name[SEAM_STREAM_NAME_MAX], name[SEAM_PROJECTION_NAME_MAX];
+    struct seam_jhold hold; /* what the journal may not trim: behind a position that is sure to stay */
 
     pthread_mutex_t lock, writing;
     uint32_t views, cursors;
@@ -68,6 +69,8 @@ void seam_p_emit_reset(struct seam_emit *out);
 /* Reads the projection's own record under snap (NULL: now); name: room for the stream's name. */
 int seam_p_meta(const struct seam_projection *p, struct seam_snap *snap, struct seam_fmt_meta *ret,
                 uint8_t name[SEAM_STREAM_NAME_MAX], struct seam_err *err);
+/* The position is sure to stay: what is up to it may be trimmed. */
+void seam_p_settled(struct seam_projection *p, uint64_t sequence);
 /* Removes all keys in [lower, upper) in bounded commits. */
 int seam_p_sweep(struct seam_projection *p, const struct seam_fmt_key *lower,
                  const struct seam_fmt_key *upper, struct seam_err *err);

@@ -68,12 +68,19 @@ void seam_journal_reader_close(struct seam_journal_reader *reader)
     j->os->free(j->os->ctx, reader);
 }
 
+static int trimmed(const struct seam_journal_reader *r, uint64_t sequence, uint64_t first,
+                   struct seam_err *err)
+{
+    return seam_fail(err, SEAM_E_NEEDS_HISTORY,
+                     "stream %u begins at sequence %llu now: %llu was trimmed", r->stream,
+                     (unsigned long long)first, (unsigned long long)sequence);
+}
+
 /* Opens a cursor at the next event, or at the one before it to learn its CRC. SEAM_NOTFOUND: a
  * following reader has nothing to read. */
 static int open_cursor(struct seam_journal_reader *r, struct seam_err *err)
 {
     struct seam_fmt_key lower, upper;
-    seam_j_event_key(r->j, r->stream, r->linked ? r->next : r->next - 1, &lower);
     if (r->snap != NULL) {
         r->end = 0;
         seam_fmt_begin(&upper, r->j->prefix, SEAM_TAG_EVENT);
@@ -81,18 +88,32 @@ static int open_cursor(struct seam_journal_reader *r, struct seam_err *err)
         seam_fmt_add64(&upper, UINT64_MAX);
     } else {
         pthread_mutex_lock(&r->j->lock);
-        r->end = seam_j_by_id(r->j, r->stream)->last;
+        const struct seam_jstream *s = seam_j_by_id(r->j, r->stream);
+        uint64_t first = s->first;
+        r->end = s->last;
+        if (!r->linked && r->next == first) {
+            r->linked = true;
+            r->prev = s->base_crc;
+        }
         pthread_mutex_unlock(&r->j->lock);
+        if (r->next < first)
+            return trimmed(r, r->next, first, err);
         if (r->end < r->next)
             return SEAM_NOTFOUND;
         seam_j_event_key(r->j, r->stream, r->end + 1, &upper);
     }
+    seam_j_event_key(r->j, r->stream, r->linked ? r->next : r->next - 1, &lower);
     return seam_cursor_open(r->j->db, r->snap, seam_fmt_slice(&lower), seam_fmt_slice(&upper),
                             &r->cursor, err);
 }
 
 static int missing(const struct seam_journal_reader *r, uint64_t sequence, struct seam_err *err)
 {
+    pthread_mutex_lock(&r->j->lock);
+    uint64_t first = seam_j_by_id(r->j, r->stream)->trimming;
+    pthread_mutex_unlock(&r->j->lock);
+    if (sequence < first)
+        return trimmed(r, sequence, first, err);
     return seam_fail(err, SEAM_E_CORRUPT, "stream %u, sequence %llu: the event is missing",
                      r->stream, (unsigned long long)sequence);
 }
@@ -160,6 +181,20 @@ int seam_journal_reader_next(struct seam_journal_reader *reader, struct seam_eve
     return SEAM_OK;
 }
 
+int seam_j_event(struct seam_journal *j, uint32_t stream, uint64_t sequence,
+                 struct seam_fmt_event *ret, struct seam_err *err)
+{
+    struct seam_fmt_key key;
+    struct seam_slice data;
+    struct seam_pin pin = {0};
+    seam_j_event_key(j, stream, sequence, &key);
+    int rc = seam_get(j->db, NULL, seam_fmt_slice(&key), &pin, err);
+    if (rc == SEAM_OK)
+        rc = seam_fmt_event_read(stream, sequence, pin.value, ret, &data, err);
+    seam_unpin(&pin);
+    return rc;
+}
+
 int seam_j_record_crc(struct seam_journal *j, uint32_t stream, uint64_t sequence, uint32_t *ret,
                       struct seam_err *err)
 {
@@ -177,19 +212,11 @@ int seam_j_record_crc(struct seam_journal *j, uint32_t stream, uint64_t sequence
         *ret = base_crc;
         return SEAM_OK;
     }
-    struct seam_fmt_key key;
     struct seam_fmt_event event;
-    struct seam_slice data;
-    struct seam_pin pin = {0};
-    seam_j_event_key(j, stream, sequence, &key);
-    int rc = seam_get(j->db, NULL, seam_fmt_slice(&key), &pin, err);
+    int rc = seam_j_event(j, stream, sequence, &event, err);
     if (rc == SEAM_NOTFOUND)
         return seam_fail(err, SEAM_E_CORRUPT, "stream %u, sequence %llu: the event is missing",
                          stream, (unsigned long long)sequence);
-    if (rc != SEAM_OK)
-        return rc;
-    rc = seam_fmt_event_read(stream, sequence, pin.value, &event, &data, err);
-    seam_unpin(&pin);
     if (rc == SEAM_OK)
         *ret = event.crc;
     return rc;

@@ -328,10 +328,10 @@ static void refused(void **state)
     assert_int_equal(ret.first, 2);
     uint64_t last = ret.last;
 
-    /* bytes: an event of key 13 and envelope 44, and a group record of key 9 and 72 */
+    /* bytes: an event of key 13 and envelope 52, and a group record of key 9 and 72 */
     uint8_t *body = calloc(1, (size_t)limits.bytes);
     assert_non_null(body);
-    struct seam_slice big = {body, (size_t)limits.bytes - 13 - 44 - 9 - 72 + 1};
+    struct seam_slice big = {body, (size_t)limits.bytes - 13 - 52 - 9 - 72 + 1};
     assert_int_equal(seam_journal_append(j, id, &big, 1, 0, &ret, &err), SEAM_E_TOO_LARGE);
     assert_string_equal(err.limit, "bytes");
     assert_int_equal(err.got, limits.bytes + 1);

@@ -81,6 +81,7 @@ struct seam_stream_info {
                                open; not by a window running out, which tells nobody that it did.
                                On an engine without POWER it equals last and promises nothing */
     uint32_t last_crc;      /* record CRC of `last` */
+    uint64_t bytes;         /* payload bytes of first to last */
 };
 
 SEAM_API int seam_journal_info(struct seam_journal *journal, uint32_t stream,
@@ -111,6 +112,38 @@ SEAM_API int seam_journal_append(struct seam_journal *journal, uint32_t stream,
  * call. */
 SEAM_API int seam_journal_sync(struct seam_journal *journal, enum seam_ack level,
                                struct seam_err *err);
+
+/* ---- trim -------------------------------------------------------------------------------- */
+
+/* Removes the stream's events below a sequence, in commits of bounded size; appends and reads go on
+ * meanwhile. below: at most durable + 1, which empties the stream; its numbers go on where they were.
+ * An open projection that has not applied an event yet needs it: trimming such events is refused
+ * (E_BUSY names the slowest), or forced. ret_first (may be NULL) is where the stream begins then;
+ * set on errors too, if some were removed. Space comes back as the engine gives it back.
+ * Readers that come to what was removed get E_NEEDS_HISTORY. Errors: E_INVALID, E_BUSY, those of
+ * reads and writes. After a crash the stream may begin at any sequence from the one before to
+ * `below`; calling again goes on. */
+SEAM_API int seam_journal_trim(struct seam_journal *journal, uint32_t stream, uint64_t below,
+                               bool force, uint64_t *ret_first, struct seam_err *err);
+
+/* What is to be kept of a stream: its newest events, by each of these that is not 0. */
+struct seam_retention {
+    uint64_t events;
+    uint64_t bytes;  /* of payload; an event that only ends within them goes */
+    uint64_t age_ms; /* by the events' times, against the clock now */
+};
+
+/* Trims so far that no more than `keep` is left: to the last event, if need be. Goes no further than
+ * what is durable and, unless forced, than the slowest open projection; it is then an SEAM_OK that
+ * kept more, as ret_first tells. Costs some reads (halving), and the trim. Errors of the trim. */
+SEAM_API int seam_journal_retain(struct seam_journal *journal, uint32_t stream,
+                                 const struct seam_retention *keep, bool force, uint64_t *ret_first,
+                                 struct seam_err *err);
+
+/* The first event whose time is time_ns (real clock, ns) or later. SEAM_NOTFOUND: there is none.
+ * Errors: E_INVALID, those of reads. */
+SEAM_API int seam_journal_at_time(struct seam_journal *journal, uint32_t stream, uint64_t time_ns,
+                                  uint64_t *ret_sequence, struct seam_err *err);
 
 /* ---- read -------------------------------------------------------------------------------- */
 

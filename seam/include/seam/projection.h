@@ -89,6 +89,11 @@ SEAM_API int seam_projection_close(struct seam_projection *projection, struct se
 SEAM_API int seam_projection_catch_up(struct seam_projection *projection, uint64_t max_events,
                                       uint64_t *ret_applied, struct seam_err *err);
 
+/* Makes what was applied so far safe against a power cut (seam_sync of the db), and so tells the
+ * journal that it may be trimmed up to there. Where the projection lives in the journal's db, or
+ * commits with ack POWER, nothing is left to do: every commit tells. Errors of seam_sync. */
+SEAM_API int seam_projection_sync(struct seam_projection *projection, struct seam_err *err);
+
 /* STAMPS. A merged value is stored as an 8-byte big-endian stamp followed by the entry's value, and
  * reads return it so, stamp included: seam_stamp takes it apart. In a table that is merged into,
  * every value must begin with a stamp; one shorter than 8 bytes is older than any. */
