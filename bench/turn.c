@@ -77,27 +77,16 @@ bool run_fail(struct run *r, const char *step, int rc)
 
 /* ---- the store --------------------------------------------------------------------------- */
 
-static bool engine_is_volatile(const char *spec)
-{
-    struct seam_engine_info info[64];
-    const char *last = strrchr(spec, '+');
-    const char *name = last ? last + 1 : spec;
-    size_t len = strcspn(name, ":"), n = seam_engines(info, 64);
-    for (size_t i = 0; i < n && i < 64; i++)
-        if (strlen(info[i].name) == len && memcmp(info[i].name, name, len) == 0)
-            return info[i].is_volatile;
-    return false;
-}
-
 bool run_open(struct run *r, bool *ret_fresh)
 {
     struct stat there;
     struct seam_options options = {.mode = SEAM_OPEN_CREATE, .memory = BENCH_ENGINE_MEMORY};
-    r->is_volatile = engine_is_volatile(r->turn->engine);
-    *ret_fresh = r->is_volatile || stat(r->turn->dir, &there) != 0;
+    bool made = stat(r->turn->dir, &there) != 0;
     int rc = seam_open(r->turn->engine, r->turn->dir, &options, &r->db, &r->err);
     if (rc != SEAM_OK)
         return run_fail(r, "open", rc);
+    r->is_volatile = seam_db_epoch(r->db) == 0; /* also a plug-in, which no list tells of */
+    *ret_fresh = made || r->is_volatile;
     seam_db_limits(r->db, &r->limits);
     return true;
 }

@@ -110,6 +110,11 @@ run() {
     "$seam" bench --engines mem,limit:ops=104K+mem --workloads get,limits --time 0.02 --runs 1 --keys 500 --json - >out.json 2>err ||
         complain "a run with --json - fails: $(cat err)"
     "$json_check" out.json || complain "--json - is not one valid document"
+    plugin=$(dirname "$seam")/libseam_example.so
+    if [ -e "$plugin" ]; then # it keeps nothing, as mem: each turn fills it anew
+        "$seam" bench --engines "$plugin,mem" --workloads get,scan --time 0.02 --runs 1 --keys 500 --dir data >out 2>err ||
+            complain "a run with a plug-in fails: $(cat err; grep CAREFUL out)"
+    fi
     if "$seam" engines | grep -q "^rocksdb "; then
         "$seam" bench --engines rocksdb,rocksdb:recycle --workloads append,limits --threads 1 --batch 1 --time 0.02 \
             --runs 1 --dir data --json out.json >out 2>err || complain "a run with recycle fails: $(cat err)"
