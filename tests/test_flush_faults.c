@@ -1,8 +1,8 @@
 /* test_flush_faults.c - engines that flush by themselves, when a flush fails while many threads commit.
  *
- * Relies on the dynamic linker: fdatasync, pwrite and pwritev, as defined here, are the ones that liblmdb.so and
- * librocksdb.so call. The flush that fails is the last, unless RocksDB resumes from a full disk by new
- * files; LMDB, which writes nothing of its own accord, writes nothing behind it either. */
+ * Relies on the dynamic linker: fdatasync, pwrite and pwritev, as defined here, are the ones that
+ * liblmdb.so and librocksdb.so call. The call that fails is the last, unless RocksDB resumes from a
+ * full disk by new files; LMDB, which writes nothing of its own accord, writes nothing behind it. */
 #include "support.h"
 
 #include <errno.h>
