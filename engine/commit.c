@@ -21,6 +21,8 @@ int seam_db_usable(const struct seam_db *db, struct seam_err *err)
 static int in_doubt(const struct seam_db *db, int code, struct seam_err *err)
 {
     if (err) {
+        if (err->code == SEAM_OK) /* see hand_begin */
+            seam_fail(err, code, "'%s' failed and said nothing", db->name);
         uint64_t raised = atomic_load(&db->raised); /* first: it never passes weak */
         err->code = code;
         err->unknown_acks = atomic_load(&db->weak) - raised;
@@ -42,8 +44,11 @@ static int hand_begin(struct seam_db *db, struct seam_err *err)
 {
     if (db->one_by_one)
         (void)pthread_mutex_lock(&db->gate);
-    if (!atomic_load(&db->poisoned))
+    if (!atomic_load(&db->poisoned)) {
+        if (err)
+            err->code = SEAM_OK; /* so that it shows if the engine fills in nothing */
         return SEAM_OK;
+    }
     if (db->one_by_one)
         (void)pthread_mutex_unlock(&db->gate);
     return poisoned(db, err);

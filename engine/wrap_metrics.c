@@ -217,8 +217,10 @@ static int metrics_stats(struct seam_engine *e, struct seam_stats *ret, struct s
     if (rc != SEAM_OK)
         return rc;
     const struct tally *t = &m->tally[CALL_commit];
+    uint64_t errors = atomic_load(&t->errors); /* first: a call is counted before its error */
+    uint64_t calls = atomic_load(&t->calls);
     if (ret->commits < 0)
-        ret->commits = signed_count(atomic_load(&t->calls) - atomic_load(&t->errors));
+        ret->commits = signed_count(calls > errors ? calls - errors : 0);
     if (ret->ops < 0)
         ret->ops = signed_count(atomic_load(&m->ops));
     if (ret->user_bytes < 0)

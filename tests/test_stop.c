@@ -26,6 +26,7 @@ static struct {
     atomic_int inside;  /* commits and syncs in the wrapper now */
     atomic_int crowded; /* calls that found another one there */
     atomic_int held;    /* tickets of the wrapper's that are not consumed */
+    bool silent;        /* the failure leaves the error as it is */
     struct seam_group *group;
 } plan;
 
@@ -43,6 +44,8 @@ static int reach(struct seam_err *err)
         return SEAM_OK;
     atomic_store(&plan.failed, true);
     (void)sched_yield(); /* the answer takes its time; others come meanwhile */
+    if (plan.silent)
+        return SEAM_E_UNKNOWN;
     return seam_fail(err, SEAM_E_UNKNOWN, "the device");
 }
 
@@ -346,6 +349,27 @@ static void poisoned_from_below_is_not_done(void **state)
     }
 }
 
+/* An engine that fails and fills in nothing: the caller's error does not show what it held before. */
+static void a_silent_failure_has_a_text(void **state)
+{
+    (void)state;
+    for (int by_sync = 0; by_sync < 2; by_sync++) {
+        struct seam_db *db = open_brittle("single+mem", 1);
+        struct seam_op op = {SEAM_PUT, seam_bytes("k", 1), {NULL, 0}, {NULL, 0}};
+        struct seam_err err;
+        memset(&err, 0x5a, sizeof err);
+        plan.silent = true;
+        int rc = by_sync ? seam_sync(db, SEAM_ACK_OS, &err)
+                         : seam_write(db, &op, 1, SEAM_ACK_OS, NULL, &err);
+        assert_int_equal(rc, SEAM_E_UNKNOWN);
+        assert_string_equal(err.text, "'single+mem' failed and said nothing");
+        assert_int_equal(err.code, SEAM_E_UNKNOWN);
+        assert_int_equal(err.os_errno, 0);
+        assert_int_equal(err.unknown_acks, 0);
+        close_brittle(db);
+    }
+}
+
 /* What strict finds at commit was not handed over: NOT DONE, and the handle goes on. */
 static void misuse_is_not_done(void **state)
 {
@@ -383,6 +407,7 @@ int main(void)
         cmocka_unit_test(weak_acks_are_all_counted),
         cmocka_unit_test(tickets_are_given_back),
         cmocka_unit_test(poisoned_from_below_is_not_done),
+        cmocka_unit_test(a_silent_failure_has_a_text),
         cmocka_unit_test(misuse_is_not_done),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
