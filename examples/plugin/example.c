@@ -4,7 +4,8 @@
  * puts it in the place of the old one; whoever holds an older array, a snapshot or a cursor, goes
  * on reading it. A commit so costs as much as there are keys: it is here to be read, not used.
  *
- * Relies on <seam/backend.h>: the library has validated ops, keys and bounds before they come here.
+ * Relies on <seam/backend.h>: the library has validated ops, keys and bounds before they come here, and
+ * lets in one commit at a time, since the table does not say SEAM_BACKEND_CONCURRENT.
  * Keeps true: an array is never changed once `now` points to it; arrays and entries live as long as
  * their counts say. What it leaves NULL (prepare, abort, near, stats, describe) the library does
  * without: it has no SEAM_CAP_RESERVES, so a commit that finds no memory answers E_UNKNOWN. */
@@ -31,8 +32,7 @@ struct array {
 struct example {
     struct seam_engine base; /* first */
     const struct seam_platform *os;
-    pthread_mutex_t writer; /* one commit at a time */
-    pthread_mutex_t lock;   /* guards now */
+    pthread_mutex_t lock; /* guards now, between one commit and the reads */
     struct array *now;
     uint64_t value_max;
 };
@@ -180,7 +180,6 @@ static int example_commit(struct seam_engine *e, struct seam_commit *c, struct s
     struct array *next, *last = NULL;
     bool done;
 
-    (void)pthread_mutex_lock(&x->writer);
     next = array_copy(x, x->now, c->n);
     done = next != NULL;
     for (size_t i = 0; done && i < c->n; i++)
@@ -191,7 +190,6 @@ static int example_commit(struct seam_engine *e, struct seam_commit *c, struct s
         x->now = next;
         (void)pthread_mutex_unlock(&x->lock);
     }
-    (void)pthread_mutex_unlock(&x->writer);
     array_drop(x, done ? last : next);
     if (!done)
         return seam_fail(err, SEAM_E_UNKNOWN, "example: no memory for a commit of %zu ops", c->n);
@@ -324,16 +322,6 @@ static void example_cursor_close(struct seam_engine *e, void *cursor)
 
 /* ---- open, close, limits ------------------------------------------------------------------- */
 
-static bool locks_init(struct example *x)
-{
-    if (pthread_mutex_init(&x->writer, NULL) != 0)
-        return false;
-    if (pthread_mutex_init(&x->lock, NULL) == 0)
-        return true;
-    (void)pthread_mutex_destroy(&x->writer);
-    return false;
-}
-
 static int example_open(const struct seam_open_args *args, struct seam_engine **ret,
                         struct seam_err *err)
 {
@@ -345,7 +333,7 @@ static int example_open(const struct seam_open_args *args, struct seam_engine **
     x->os = args->os;
     x->value_max = args->settings[0];
     x->now = array_copy(x, NULL, 0);
-    if (!x->now || !locks_init(x)) {
+    if (!x->now || pthread_mutex_init(&x->lock, NULL) != 0) {
         array_drop(x, x->now);
         args->os->free(args->os->ctx, x);
         return seam_fail(err, SEAM_E_NOMEM, "example: no memory at open");
@@ -361,7 +349,6 @@ static int example_close(struct seam_engine *e, struct seam_err *err)
     (void)err;
     array_drop(x, x->now);
     (void)pthread_mutex_destroy(&x->lock);
-    (void)pthread_mutex_destroy(&x->writer);
     x->os->free(x->os->ctx, x);
     return SEAM_OK;
 }

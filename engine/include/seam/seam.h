@@ -392,7 +392,8 @@ struct seam_options {
 SEAM_API int seam_open(const char *engine, const char *dir, const struct seam_options *options,
                        struct seam_db **ret, struct seam_err *err);
 
-/* E_BUSY with the counts in the text while tickets, snapshots, pins or cursors are open, and the db
+/* No other call on the db may be on its way or come later; a thread that still holds something of it is
+ * seen: E_BUSY with the counts in the text while tickets, snapshots, pins or cursors are open, and the db
  * stays open. Any other answer means it is closed and freed; an error then says that the last flush
  * or the engine's close failed: acks given stand, windows not yet raised do not. E_UNKNOWN also if a
  * window's flush had failed in the background and no call has told so yet. NULL is allowed. */
