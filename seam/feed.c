@@ -180,15 +180,38 @@ struct batch {
     struct seam_position position; /* of the last of them */
 };
 
+int seam_p_commit(struct seam_projection *p, struct seam_op *ops, size_t n,
+                  const struct seam_fmt_meta *meta, struct seam_err *err)
+{
+    uint8_t value[SEAM_FMT_META_MAX];
+    struct seam_acked acked;
+    size_t len = seam_fmt_meta_write(value, meta);
+    ops[0] = (struct seam_op){SEAM_PUT, seam_fmt_slice(&p->meta_key), {value, len}, {NULL, 0}};
+    int rc = seam_write(p->db, ops, n, p->ack, &acked, err);
+    if (rc != SEAM_OK) {
+        if (err != NULL)
+            err->op = SEAM_NO_OP;
+        return rc;
+    }
+    pthread_mutex_lock(&p->lock);
+    p->meta.position = meta->position;
+    p->meta.unit_ops = meta->unit_ops;
+    p->meta.unit_crc = meta->unit_crc;
+    pthread_mutex_unlock(&p->lock);
+    /* In the journal's db a trim comes later in the same order of commits. */
+    if (p->db == seam_journal_db(p->journal) || acked.given >= SEAM_ACK_POWER ||
+        p->limits.best < SEAM_ACK_POWER)
+        seam_p_settled(p, meta->position.sequence);
+    return SEAM_OK;
+}
+
 /* Commits ops[0..n): the record with b's position, and n - 1 ops. */
 static int commit(struct seam_projection *p, const struct batch *b, size_t n, uint64_t *applied,
                   struct seam_err *err)
 {
     struct seam_emit *out = &p->emit;
-    uint8_t value[SEAM_FMT_META_MAX];
     struct seam_fmt_meta meta = p->meta;
     meta.position = b->position;
-    size_t len = seam_fmt_meta_write(value, &meta);
     if (out->cap == 0) { /* events that emitted nothing move the position too */
         struct seam_op *slot = NULL;
         int rc = seam_p_op(out, &slot, err);
@@ -196,41 +219,22 @@ static int commit(struct seam_projection *p, const struct batch *b, size_t n, ui
             return rc;
         out->n = 1;
     }
-    out->ops[0] = (struct seam_op){SEAM_PUT, seam_fmt_slice(&p->meta_key), {value, len}, {NULL, 0}};
-    struct seam_acked acked;
-    int rc = seam_write(p->db, out->ops, n, p->ack, &acked, err);
-    if (rc != SEAM_OK) {
-        if (err != NULL)
-            err->op = SEAM_NO_OP;
-        return rc;
-    }
-    pthread_mutex_lock(&p->lock);
-    p->meta.position = b->position;
-    pthread_mutex_unlock(&p->lock);
-    *applied += b->events;
-    /* In the journal's db a trim comes later in the same order of commits. */
-    if (p->db == seam_journal_db(p->journal) || acked.given >= SEAM_ACK_POWER ||
-        p->limits.best < SEAM_ACK_POWER)
-        seam_p_settled(p, b->position.sequence);
-    return SEAM_OK;
+    int rc = seam_p_commit(p, out->ops, n, &meta, err);
+    if (rc == SEAM_OK)
+        *applied += b->events;
+    return rc;
 }
 
-/* One event alone that no commit can take. */
-static int check_event(struct seam_projection *p, const struct seam_event *event,
+/* An event alone. *ret_unit: it takes more than one commit, or is begun already. */
+static int check_event(struct seam_projection *p, const struct seam_event *event, bool *ret_unit,
                        struct seam_err *err)
 {
     struct seam_emit *out = &p->emit;
-    struct seam_fit fit;
-    struct seam_limits limits = p->limits;
-    /* The record goes along. */
-    limits.ops -= limits.ops > 0 && limits.ops != UINT64_MAX;
-    uint64_t own = p->meta_key.len + SEAM_FMT_META_HEAD + 4 + p->meta.stream.len;
-    if (limits.bytes != UINT64_MAX)
-        limits.bytes -= limits.bytes < own ? limits.bytes : own;
-    if (out->n == 1)
-        return SEAM_OK;
-    seam_classify(&limits, out->ops + 1, out->n - 1, NULL, &fit);
-    if (fit.verdict == SEAM_FITS || fit.verdict == SEAM_ASK)
+    struct seam_fit fit = {.verdict = SEAM_FITS};
+    if (out->n > 1)
+        seam_p_fit(p, out->ops + 1, out->n - 1, &fit);
+    *ret_unit = p->meta.position.parts > 0 || (fit.verdict == SEAM_SPLITS && p->split);
+    if (*ret_unit || fit.verdict == SEAM_FITS || fit.verdict == SEAM_ASK)
         return SEAM_OK;
     int rc = seam_fail(err, SEAM_E_TOO_LARGE,
                        "stream %u, sequence %llu: its %zu ops need %s %llu, one commit takes %llu",
@@ -272,7 +276,14 @@ static int apply(struct seam_projection *p, const struct seam_event *event, stru
         out->borrowed = true;
     }
     if (b->events == 0) {
-        rc = check_event(p, event, err);
+        bool unit = false;
+        rc = check_event(p, event, &unit, err);
+        if (rc == SEAM_OK && unit) {
+            rc = seam_p_unit(p, event, err);
+            *applied += rc == SEAM_OK ? 1 : 0;
+            seam_p_emit_reset(out);
+            return rc;
+        }
         if (rc != SEAM_OK)
             return rc;
     }
@@ -281,6 +292,7 @@ static int apply(struct seam_projection *p, const struct seam_event *event, stru
     b->position.epoch = seam_db_epoch(seam_journal_db(p->journal));
     b->position.sequence = event->sequence;
     b->position.crc = event->crc;
+    b->position.part = b->position.parts = 0;
     if (b->events < p->batch && !out->borrowed && !out->ranges)
         return SEAM_OK;
     rc = commit(p, b, out->n, applied, err);

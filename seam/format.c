@@ -286,7 +286,12 @@ size_t seam_fmt_meta_write(uint8_t out[SEAM_FMT_META_MAX], const struct seam_fmt
     seam_put64(out + 32, in->position.epoch);
     seam_put64(out + 40, in->position.sequence);
     seam_put32(out + 48, in->position.crc);
-    seam_put32(out + 52, (uint32_t)in->stream.len);
+    seam_put32(out + 52, in->position.part);
+    seam_put32(out + 56, in->position.parts);
+    seam_put32(out + 60, in->unit_crc);
+    seam_put64(out + 64, in->unit_ops);
+    seam_put32(out + 72, 0);
+    seam_put32(out + 76, (uint32_t)in->stream.len);
     seam_copy(out + SEAM_FMT_META_HEAD, in->stream);
     size_t end = SEAM_FMT_META_HEAD + in->stream.len;
     seam_put32(out + end, seam_crc32c(0, out, end));
@@ -302,13 +307,19 @@ int seam_fmt_meta_read(struct seam_slice value, struct seam_fmt_meta *ret, struc
     int rc = check_version(seam_get16(p + 8), seam_get16(p + 10), "the projection", err);
     if (rc != SEAM_OK)
         return rc;
-    size_t len = seam_get32(p + 52);
+    size_t len = seam_get32(p + 76);
     if (len != value.len - SEAM_FMT_META_HEAD - 4 || len > SEAM_STREAM_NAME_MAX)
         return seam_fail(err, SEAM_E_CORRUPT, "the projection's record is not as long as it says");
     ret->generation = seam_get32(p + 12);
     memcpy(ret->journal, p + 16, 16);
     ret->position.epoch = seam_get64(p + 32);
     ret->position.sequence = seam_get64(p + 40);
+    ret->position.part = seam_get32(p + 52);
+    ret->position.parts = seam_get32(p + 56);
+    ret->unit_crc = seam_get32(p + 60);
+    ret->unit_ops = seam_get64(p + 64);
+    if (ret->position.parts > 0 && ret->position.part >= ret->position.parts)
+        return seam_fail(err, SEAM_E_CORRUPT, "the projection's record has an impossible part");
     ret->position.crc = seam_get32(p + 48);
     ret->stream = seam_bytes(p + SEAM_FMT_META_HEAD, len);
     return SEAM_OK;

@@ -34,7 +34,7 @@ enum {
     SEAM_FMT_GROUP_MIN = SEAM_FMT_GROUP_HEAD + 4,
     SEAM_FMT_JOURNAL = 48,
     SEAM_FMT_STREAM = 32,
-    SEAM_FMT_META_HEAD = 56, /* then the stream's name, then a CRC */
+    SEAM_FMT_META_HEAD = 80, /* then the stream's name, then a CRC */
     SEAM_FMT_META_MAX = SEAM_FMT_META_HEAD + SEAM_STREAM_NAME_MAX + 4,
     SEAM_FMT_KEY_MAX = SEAM_JOURNAL_PREFIX_MAX + 1 + SEAM_STREAM_NAME_MAX, /* the longest of ours */
     SEAM_FMT_TABLE_MAX = SEAM_JOURNAL_PREFIX_MAX + 2 + SEAM_PROJECTION_NAME_MAX + 5
@@ -200,6 +200,8 @@ struct seam_fmt_meta {
     uint32_t generation; /* the table that readers use */
     uint8_t journal[16]; /* zeros: fed from none */
     struct seam_position position;
+    uint64_t unit_ops;        /* inside a unit: so many of its ops are applied */
+    uint32_t unit_crc;        /* inside a unit: its event's record CRC */
     struct seam_slice stream; /* name; read: points into the value */
 };
 

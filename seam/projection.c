@@ -182,6 +182,7 @@ static int adopt_feed(struct seam_projection *p, const struct seam_projection_op
             return seam_fail(err, SEAM_E_INVALID, "the projection was rebuilt too often");
         meta.generation++;
         memset(&meta.position, 0, sizeof(meta.position));
+        meta.unit_ops = meta.unit_crc = 0;
     }
     if (!fresh && !o->discard && (o->journal == NULL || same)) {
         p->meta = meta;
@@ -255,17 +256,39 @@ static void free_projection(struct seam_projection *p)
     seam_journal_reader_close(p->reader);
     p->os->free(p->os->ctx, p->emit.ops);
     seam_p_arena_free(&p->emit.arena);
+    if (p->instant != NULL)
+        seam_p_instant_drop(p, p->instant);
     pthread_mutex_destroy(&p->lock);
     pthread_mutex_destroy(&p->writing);
+    pthread_rwlock_destroy(&p->now);
     p->os->free(p->os->ctx, p);
+}
+
+static int init_now(pthread_rwlock_t *lock)
+{
+    pthread_rwlockattr_t attr;
+    int rc = pthread_rwlockattr_init(&attr);
+    if (rc != 0)
+        return rc;
+#ifdef __GLIBC__
+    /* Readers may come without pause; a unit must still get to begin. */
+    rc = pthread_rwlockattr_setkind_np(&attr, PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP);
+#endif
+    if (rc == 0)
+        rc = pthread_rwlock_init(lock, &attr);
+    (void)pthread_rwlockattr_destroy(&attr);
+    return rc;
 }
 
 static bool init_locks(struct seam_projection *p)
 {
     if (pthread_mutex_init(&p->lock, NULL) != 0)
         return false;
-    if (pthread_mutex_init(&p->writing, NULL) == 0)
-        return true;
+    if (pthread_mutex_init(&p->writing, NULL) == 0) {
+        if (init_now(&p->now) == 0)
+            return true;
+        pthread_mutex_destroy(&p->writing);
+    }
     pthread_mutex_destroy(&p->lock);
     return false;
 }
@@ -290,6 +313,8 @@ static struct seam_projection *new_projection(struct seam_db *db, struct seam_sl
     p->projector_ctx = o->projector_ctx;
     p->batch = o->batch != 0 ? o->batch : 256;
     p->ack = o->ack;
+    p->split = o->split_units;
+    p->atomic = o->atomic_reads;
     seam_copy(p->name, name);
     p->hold.name = seam_bytes(p->name, name.len);
     p->emit.p = p;
@@ -322,6 +347,9 @@ int seam_projection_open(struct seam_db *db, struct seam_slice name,
     }
     if (p->journal != NULL)
         seam_j_hold_add(p->journal, &p->hold);
+    /* A unit that a crash cut in two: if its event cannot be had now, a later catch-up will end it. */
+    if (p->journal != NULL && p->atomic && p->meta.position.parts > 0)
+        (void)seam_projection_catch_up(p, 1, NULL, NULL);
     *ret = p;
     return SEAM_OK;
 }

@@ -38,6 +38,13 @@ struct seam_emit {
     bool ranges;   /* a range delete whose size only the store knows */
 };
 
+/* A snapshot that several views may share. */
+struct seam_p_instant {
+    struct seam_snap *snap;
+    struct seam_position position;
+    uint32_t generation, refs; /* refs: under lock */
+};
+
 struct seam_projection {
     struct seam_db *db;
     const struct seam_platform *os;
@@ -47,11 +54,15 @@ struct seam_projection {
     seam_projector projector;
     void *projector_ctx;
     uint32_t batch, ack;
+    bool split, atomic;
     struct seam_fmt_key meta_key, table; /* table: with the generation that reads use */
     uint8_t stream_name[SEAM_STREAM_NAME_MAX], name[SEAM_PROJECTION_NAME_MAX];
     struct seam_jhold hold; /* what the journal may not trim: behind a position that is sure to stay */
 
+    /* Reads of "now" share `now`; whoever changes what they may see (a unit begins) has it alone. */
+    pthread_rwlock_t now;
     pthread_mutex_t lock, writing;
+    struct seam_p_instant *instant; /* atomic, inside a unit: what is shown; under lock */
     uint32_t views, cursors;
     struct seam_fmt_meta meta;
     struct seam_journal_reader *reader; /* NULL, or stands behind the position */
@@ -69,6 +80,19 @@ void seam_p_emit_reset(struct seam_emit *out);
 /* Reads the projection's own record under snap (NULL: now); name: room for the stream's name. */
 int seam_p_meta(const struct seam_projection *p, struct seam_snap *snap, struct seam_fmt_meta *ret,
                 uint8_t name[SEAM_STREAM_NAME_MAX], struct seam_err *err);
+/* feed.c: commits ops[1..n) with the record that *meta says; ops[0] is there for it. */
+int seam_p_commit(struct seam_projection *p, struct seam_op *ops, size_t n,
+                  const struct seam_fmt_meta *meta, struct seam_err *err);
+/* unit.c: what ops[0..n) take of a commit, the record counted. */
+void seam_p_fit(const struct seam_projection *p, const struct seam_op *ops, size_t n,
+                struct seam_fit *ret);
+/* Applies the event whose ops are in emit, alone, in as many commits as it takes; goes on inside it
+ * if the record says so. */
+int seam_p_unit(struct seam_projection *p, const struct seam_event *event, struct seam_err *err);
+/* view.c: a snapshot of now, not counted anywhere yet. */
+int seam_p_instant_open(struct seam_projection *p, struct seam_p_instant **ret,
+                        struct seam_err *err);
+void seam_p_instant_drop(struct seam_projection *p, struct seam_p_instant *instant);
 /* The position is sure to stay: what is up to it may be trimmed. */
 void seam_p_settled(struct seam_projection *p, uint64_t sequence);
 /* Removes all keys in [lower, upper) in bounded commits. */

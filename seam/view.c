@@ -9,37 +9,102 @@
 
 struct seam_view {
     struct seam_projection *p;
-    struct seam_snap *snap;
-    struct seam_position position;
+    struct seam_p_instant *instant;
+    struct seam_snap *snap; /* the instant's */
     struct seam_fmt_key table;
 };
 
+/* ---- instants ---------------------------------------------------------------------------- */
+
+int seam_p_instant_open(struct seam_projection *p, struct seam_p_instant **ret,
+                        struct seam_err *err)
+{
+    uint8_t name[SEAM_STREAM_NAME_MAX];
+    struct seam_fmt_meta meta;
+    struct seam_p_instant *instant = p->os->alloc(p->os->ctx, sizeof(*instant));
+    if (instant == NULL)
+        return seam_fail(err, SEAM_E_NOMEM, "no memory for a view");
+    int rc = seam_snap_open(p->db, &instant->snap, err);
+    if (rc == SEAM_OK) {
+        rc = seam_p_meta(p, instant->snap, &meta, name, err);
+        if (rc == SEAM_NOTFOUND)
+            rc = seam_fail(err, SEAM_E_CORRUPT, "the projection's record is missing");
+        if (rc != SEAM_OK)
+            seam_snap_close(instant->snap);
+    }
+    if (rc != SEAM_OK) {
+        p->os->free(p->os->ctx, instant);
+        return rc;
+    }
+    instant->position = meta.position;
+    instant->generation = meta.generation;
+    instant->refs = 1;
+    *ret = instant;
+    return SEAM_OK;
+}
+
+void seam_p_instant_drop(struct seam_projection *p, struct seam_p_instant *instant)
+{
+    pthread_mutex_lock(&p->lock);
+    bool last = --instant->refs == 0;
+    pthread_mutex_unlock(&p->lock);
+    if (!last)
+        return;
+    seam_snap_close(instant->snap);
+    p->os->free(p->os->ctx, instant);
+}
+
+static int inside(struct seam_err *err)
+{
+    return seam_fail(err, SEAM_E_BUSY,
+                     "the projection is inside a unit, of which nobody is to see a part");
+}
+
+/* The instant that is shown while a unit is applied; NULL: there is none. */
+static struct seam_p_instant *share(struct seam_projection *p)
+{
+    pthread_mutex_lock(&p->lock);
+    struct seam_p_instant *instant = p->instant;
+    if (instant != NULL)
+        instant->refs++;
+    pthread_mutex_unlock(&p->lock);
+    return instant;
+}
+
 /* ---- views ------------------------------------------------------------------------------- */
+
+/* An instant to look at: the shared one, or one of now. A unit that begins in between leaves a
+ * shared one; one that ends in between leaves a now that is whole. */
+static int look(struct seam_projection *p, struct seam_p_instant **ret, struct seam_err *err)
+{
+    pthread_rwlock_rdlock(&p->now);
+    struct seam_p_instant *instant = share(p);
+    int rc = instant == NULL ? seam_p_instant_open(p, &instant, err) : SEAM_OK;
+    pthread_rwlock_unlock(&p->now);
+    if (rc == SEAM_OK && p->atomic && instant->position.parts > 0) {
+        seam_p_instant_drop(p, instant);
+        return inside(err);
+    }
+    if (rc == SEAM_OK)
+        *ret = instant;
+    return rc;
+}
 
 int seam_view_open(struct seam_projection *projection, struct seam_view **ret, struct seam_err *err)
 {
     const struct seam_platform *os = projection->os;
-    uint8_t name[SEAM_STREAM_NAME_MAX];
-    struct seam_fmt_meta meta;
     struct seam_view *view = os->alloc(os->ctx, sizeof(*view));
     if (view == NULL)
         return seam_fail(err, SEAM_E_NOMEM, "no memory for a view");
     memset(view, 0, sizeof(*view));
-    int rc = seam_snap_open(projection->db, &view->snap, err);
-    if (rc == SEAM_OK) {
-        rc = seam_p_meta(projection, view->snap, &meta, name, err);
-        if (rc == SEAM_NOTFOUND)
-            rc = seam_fail(err, SEAM_E_CORRUPT, "the projection's record is missing");
-        if (rc != SEAM_OK)
-            seam_snap_close(view->snap);
-    }
+    int rc = look(projection, &view->instant, err);
     if (rc != SEAM_OK) {
         os->free(os->ctx, view);
         return rc;
     }
     view->p = projection;
-    view->position = meta.position;
-    seam_p_table(projection, meta.generation, &view->table);
+    view->snap = view->instant->snap;
+    seam_p_table(projection, view->instant->generation, &view->table);
     pthread_mutex_lock(&projection->lock);
     projection->views++;
     pthread_mutex_unlock(&projection->lock);
@@ -52,7 +117,7 @@ void seam_view_close(struct seam_view *view)
     if (view == NULL)
         return;
     struct seam_projection *p = view->p;
-    seam_snap_close(view->snap);
+    seam_p_instant_drop(p, view->instant);
     pthread_mutex_lock(&p->lock);
     p->views--;
     pthread_mutex_unlock(&p->lock);
@@ -61,7 +126,7 @@ void seam_view_close(struct seam_view *view)
 
 void seam_view_position(const struct seam_view *view, struct seam_position *ret)
 {
-    *ret = view->position;
+    *ret = view->instant->position;
 }
 
 void seam_projection_position(struct seam_projection *projection, struct seam_position *ret)
@@ -129,14 +194,41 @@ static struct seam_slice strip(struct seam_slice key, size_t prefix)
 
 /* ---- single reads ------------------------------------------------------------------------ */
 
+/* A read of "now", if view is NULL: nothing that changes what now is may begin before leave. */
+static int enter(struct seam_projection *p, const struct seam_view *view, struct seam_err *err)
+{
+    if (view != NULL)
+        return SEAM_OK;
+    pthread_rwlock_rdlock(&p->now);
+    if (!p->atomic)
+        return SEAM_OK;
+    pthread_mutex_lock(&p->lock);
+    bool shut = p->instant != NULL || p->meta.position.parts > 0;
+    pthread_mutex_unlock(&p->lock);
+    if (!shut)
+        return SEAM_OK;
+    pthread_rwlock_unlock(&p->now);
+    return inside(err);
+}
+
+static void leave(struct seam_projection *p, const struct seam_view *view)
+{
+    if (view == NULL)
+        pthread_rwlock_unlock(&p->now);
+}
+
 int seam_projection_get(struct seam_projection *projection, struct seam_view *view,
                         struct seam_slice key, struct seam_pin *ret, struct seam_err *err)
 {
     struct whole w;
+    int rc = enter(projection, view, err);
+    if (rc != SEAM_OK)
+        return rc;
     whole_init(&w, projection->os);
-    int rc = whole_set(&w, view != NULL ? &view->table : &projection->table, key, err);
+    rc = whole_set(&w, view != NULL ? &view->table : &projection->table, key, err);
     if (rc == SEAM_OK)
         rc = seam_get(projection->db, view != NULL ? view->snap : NULL, whole_slice(&w), ret, err);
+    leave(projection, view);
     whole_free(&w);
     return rc;
 }
@@ -148,11 +240,14 @@ static int near_key(struct seam_projection *p, struct seam_view *view, near_fn f
                     struct seam_slice prefix, struct seam_slice key, struct seam_pin *ret,
                     struct seam_err *err)
 {
-    const struct seam_fmt_key *table = view != NULL ? &view->table : &p->table;
     struct whole whole_prefix, whole_key;
+    int rc = enter(p, view, err);
+    if (rc != SEAM_OK)
+        return rc;
+    const struct seam_fmt_key *table = view != NULL ? &view->table : &p->table;
     whole_init(&whole_prefix, p->os);
     whole_init(&whole_key, p->os);
-    int rc = whole_set(&whole_prefix, table, prefix, err);
+    rc = whole_set(&whole_prefix, table, prefix, err);
     if (rc == SEAM_OK)
         rc = whole_set(&whole_key, table, key, err);
     if (rc == SEAM_OK)
@@ -160,6 +255,7 @@ static int near_key(struct seam_projection *p, struct seam_view *view, near_fn f
                 whole_slice(&whole_key), ret, err);
     if (rc == SEAM_OK)
         ret->key = strip(ret->key, table->len);
+    leave(p, view);
     whole_free(&whole_prefix);
     whole_free(&whole_key);
     return rc;
@@ -208,17 +304,23 @@ int seam_projection_cursor_open(struct seam_projection *projection, struct seam_
     struct seam_projection_cursor *c = os->alloc(os->ctx, sizeof(*c));
     if (c == NULL)
         return seam_fail(err, SEAM_E_NOMEM, "no memory for a cursor");
+    int rc = enter(projection, view, err);
+    if (rc != SEAM_OK) {
+        os->free(os->ctx, c);
+        return rc;
+    }
     c->p = projection;
     c->table = view != NULL ? view->table : projection->table;
     whole_init(&c->at, os);
     whole_init(&low, os);
     whole_init(&high, os);
-    int rc = whole_set(&low, &c->table, lower, err);
+    rc = whole_set(&low, &c->table, lower, err);
     if (rc == SEAM_OK)
         rc = set_upper(&high, &c->table, upper, err);
     if (rc == SEAM_OK)
         rc = seam_cursor_open(projection->db, view != NULL ? view->snap : NULL, whole_slice(&low),
                               whole_slice(&high), &c->cursor, err);
+    leave(projection, view);
     whole_free(&low);
     whole_free(&high);
     if (rc != SEAM_OK) {

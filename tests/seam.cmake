@@ -28,7 +28,7 @@ if(SEAM_HAVE_mem)
   list(APPEND pairs "strict=strict+mem same")
 endif()
 if(pairs)
-  foreach(name projection projection_crash merge)
+  foreach(name projection projection_crash merge unit)
     seam_test(${name} SOURCES test_${name}.c projection_support.c seam_support.c ARGS ${pairs}
       LABELS seam)
   endforeach()

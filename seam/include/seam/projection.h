@@ -64,6 +64,8 @@ struct seam_projection_options {
     uint32_t batch; /* most events in one commit; 0: 256 */
     uint32_t ack;   /* of catch_up's commits; 0: SEAM_ACK_NONE */
     bool discard;   /* drop what is there and begin at the stream's first event */
+    bool split_units;  /* an event that is too large for one commit is applied in several */
+    bool atomic_reads; /* and nobody sees it before the last of them */
     const struct seam_platform *platform; /* NULL: the system's */
 };
 
@@ -77,6 +79,16 @@ SEAM_API int seam_projection_open(struct seam_db *db, struct seam_slice name,
                                   struct seam_projection **ret, struct seam_err *err);
 /* E_BUSY while views or cursors are open. NULL is allowed. */
 SEAM_API int seam_projection_close(struct seam_projection *projection, struct seam_err *err);
+
+/* UNITS. An event whose ops do not fit one commit of the db is refused by catch_up (E_TOO_LARGE),
+ * or, with options.split_units, applied in k commits, each of which holds as many ops as fit, in
+ * order, and says how far it got: (sequence, i of k) and the op to go on from. A crash between them is
+ * made up for by the next catch-up, which goes on there, even if the limits are others now. Until the
+ * last of them reads are "inside a unit", which the position tells (part, parts). With
+ * options.atomic_reads they are not: views opened meanwhile show the instant before the first
+ * of them; single reads and cursors with view NULL answer E_BUSY; and so do views too in a projection
+ * that was opened inside a unit, until catch_up has ended it (open tries that first). A projector of
+ * such a projection may not read it: the event is projected anew when it is gone on with. */
 
 /* ---- writing ----------------------------------------------------------------------------- */
 
@@ -93,6 +105,14 @@ SEAM_API int seam_projection_catch_up(struct seam_projection *projection, uint64
  * journal that it may be trimmed up to there. Where the projection lives in the journal's db, or
  * commits with ack POWER, nothing is left to do: every commit tells. Errors of seam_sync. */
 SEAM_API int seam_projection_sync(struct seam_projection *projection, struct seam_err *err);
+
+/* What the event would take, under the db's limits: FITS, SPLITS into ret->commits, NEVER (one op alone
+ * is too large) or ASK (a range delete whose size only the store knows). Runs the projector, writes
+ * nothing. ret->op counts the projector's ops. Errors: the projector's, E_INVALID without a journal,
+ * E_NOMEM. */
+SEAM_API int seam_projection_classify(struct seam_projection *projection,
+                                      const struct seam_event *event, struct seam_fit *ret,
+                                      struct seam_err *err);
 
 /* STAMPS. A merged value is stored as an 8-byte big-endian stamp followed by the entry's value, and
  * reads return it so, stamp included: seam_stamp takes it apart. In a table that is merged into,
@@ -126,11 +146,13 @@ SEAM_API bool seam_stamp(struct seam_slice stored, uint64_t *ret_stamp,
 
 /* ---- reading ----------------------------------------------------------------------------- */
 
-/* The last event applied. All zero: none yet. */
+/* The last event applied whole. All zero: none yet. */
 struct seam_position {
     uint64_t epoch; /* of the journal's db when it was applied */
     uint64_t sequence;
-    uint32_t crc; /* the event's record CRC */
+    uint32_t crc;         /* the event's record CRC */
+    uint32_t part, parts; /* 0, 0; or inside a unit: of the next event's commits, about `parts`,
+                             the first `part` are done */
 };
 
 /* A view: one instant of the projection, which knows its position. */
