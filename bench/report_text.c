@@ -33,6 +33,15 @@ static void machine(const struct report *r, FILE *out)
 
 /* ---- durable rows ------------------------------------------------------------------------ */
 
+/* Whether both were given the same ack, with the same left out of it. */
+static bool same_ack(const struct report *r, const struct plan_row *a, const struct plan_row *b)
+{
+    const struct plan_engine *engines = r->plan->engines;
+    return a->sum.ack_given == b->sum.ack_given &&
+           strcmp(report_ack_but(&engines[a->engine].limits),
+                  report_ack_but(&engines[b->engine].limits)) == 0;
+}
+
 /* Whether some other engine of the block cannot be told from this one. */
 static bool has_twin(const struct report *r, const struct plan_row *row)
 {
@@ -40,7 +49,7 @@ static bool has_twin(const struct report *r, const struct plan_row *row)
         const struct plan_row *other = &r->rows[i];
         struct bench_spread ratio;
         if (other->block != row->block || other == row || other->rounds != row->rounds ||
-            r->plan->engines[other->engine].rail || other->sum.ack_given != row->sum.ack_given)
+            r->plan->engines[other->engine].rail || !same_ack(r, other, row))
             continue;
         bench_paired(row->rate, other->rate, row->rounds, &ratio);
         if (ratio.n >= 2 && bench_straddles(&ratio))
