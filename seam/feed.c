@@ -128,6 +128,13 @@ static int check_op(const struct seam_op *op, struct seam_err *err)
         return seam_fail(err, SEAM_E_INVALID, "the projector emitted an op of no kind");
     if (half(op->key) || half(op->head) || half(op->body))
         return seam_fail(err, SEAM_E_INVALID, "the projector emitted a length without bytes");
+    if (op->kind == SEAM_DELETE && (op->head.len > 0 || op->body.len > 0))
+        return seam_fail(err, SEAM_E_INVALID, "the projector emitted a delete with a value");
+    if (op->kind == SEAM_DELETE_RANGE && (op->body.len > 0 || (op->head.ptr != NULL &&
+                                          seam_compare(op->key, op->head) >= 0)))
+        return seam_fail(err, SEAM_E_INVALID,
+                         "the projector emitted a range that ends where it begins, or before, or has "
+                         "a value");
     return SEAM_OK;
 }
 
@@ -220,25 +227,29 @@ static int commit(struct seam_projection *p, const struct batch *b, size_t n, ui
         out->n = 1;
     }
     int rc = seam_p_commit(p, out->ops, n, &meta, err);
-    if (rc == SEAM_OK)
-        *applied += b->events;
-    return rc;
+    p->refused = rc == SEAM_OK ? 0 : b->events;
+    if (rc != SEAM_OK)
+        return rc;
+    *applied += b->events;
+    p->singly -= p->singly > 0 ? 1 : 0;
+    return SEAM_OK;
 }
 
-/* An event alone. *ret_unit: it takes more than one commit, or is begun already. */
-static int check_event(struct seam_projection *p, const struct seam_event *event, bool *ret_unit,
-                       struct seam_err *err)
+/* The event whose ops begin at op `before`, looked at alone, so that one that no commit can take does
+ * not take others with it. *ret_unit: it takes more than one commit, or is begun already. */
+static int check_event(struct seam_projection *p, const struct seam_event *event, size_t before,
+                       bool *ret_unit, struct seam_err *err)
 {
     struct seam_emit *out = &p->emit;
     struct seam_fit fit = {.verdict = SEAM_FITS};
-    if (out->n > 1)
-        seam_p_fit(p, out->ops + 1, out->n - 1, &fit);
+    if (out->n > before)
+        seam_p_fit(p, out->ops + before, out->n - before, &fit);
     *ret_unit = p->meta.position.parts > 0 || (fit.verdict == SEAM_SPLITS && p->split);
     if (*ret_unit || fit.verdict == SEAM_FITS || fit.verdict == SEAM_ASK)
         return SEAM_OK;
     int rc = seam_fail(err, SEAM_E_TOO_LARGE,
                        "stream %u, sequence %llu: its %zu ops need %s %llu, one commit takes %llu",
-                       event->stream, (unsigned long long)event->sequence, out->n - 1, fit.limit,
+                       event->stream, (unsigned long long)event->sequence, out->n - before, fit.limit,
                        (unsigned long long)fit.got, (unsigned long long)fit.max);
     if (err != NULL) {
         err->limit = fit.limit;
@@ -260,10 +271,13 @@ static int apply(struct seam_projection *p, const struct seam_event *event, stru
 {
     struct seam_emit *out = &p->emit;
     size_t before = out->n;
+    bool unit = false;
     int rc = p->projector(p->projector_ctx, event, out, err);
+    if (rc == SEAM_OK)
+        rc = check_event(p, event, before, &unit, err);
     if (rc != SEAM_OK)
         return rc;
-    if (b->events > 0 && (over(p) || out->ranges)) {
+    if (b->events > 0 && (over(p) || out->ranges || unit)) {
         rc = commit(p, b, before, applied, err);
         b->events = 0;
         if (rc != SEAM_OK)
@@ -275,17 +289,11 @@ static int apply(struct seam_projection *p, const struct seam_event *event, stru
             out->bytes += out->ops[i].key.len + out->ops[i].head.len + out->ops[i].body.len;
         out->borrowed = true;
     }
-    if (b->events == 0) {
-        bool unit = false;
-        rc = check_event(p, event, &unit, err);
-        if (rc == SEAM_OK && unit) {
-            rc = seam_p_unit(p, event, err);
-            *applied += rc == SEAM_OK ? 1 : 0;
-            seam_p_emit_reset(out);
-            return rc;
-        }
-        if (rc != SEAM_OK)
-            return rc;
+    if (unit) {
+        rc = seam_p_unit(p, event, err);
+        *applied += rc == SEAM_OK ? 1 : 0;
+        seam_p_emit_reset(out);
+        return rc;
     }
     b->events++;
     b->n = out->n;
@@ -293,7 +301,7 @@ static int apply(struct seam_projection *p, const struct seam_event *event, stru
     b->position.sequence = event->sequence;
     b->position.crc = event->crc;
     b->position.part = b->position.parts = 0;
-    if (b->events < p->batch && !out->borrowed && !out->ranges)
+    if (b->events < p->batch && !out->borrowed && !out->ranges && p->singly == 0)
         return SEAM_OK;
     rc = commit(p, b, out->n, applied, err);
     b->events = 0;
@@ -343,6 +351,13 @@ static int catch_up(struct seam_projection *p, uint64_t upto, uint64_t *applied,
     return rc;
 }
 
+/* Refusals of which the reason may lie in how much was asked for at once. */
+static bool worth_singly(int rc)
+{
+    return rc == SEAM_E_TOO_LARGE || rc == SEAM_E_NO_SPACE || rc == SEAM_E_NOMEM ||
+           rc == SEAM_E_INVALID;
+}
+
 void seam_p_settled(struct seam_projection *p, uint64_t sequence)
 {
     seam_j_hold_move(p->journal, &p->hold, sequence);
@@ -372,7 +387,12 @@ int seam_projection_catch_up(struct seam_projection *projection, uint64_t max_ev
         uint64_t at = projection->meta.position.sequence;
         if (max_events != 0 && upto > at && upto - at > max_events)
             upto = at + max_events;
-        rc = catch_up(projection, upto, &applied, err);
+        do { /* what several events were refused together may be taken of each */
+            projection->refused = 0;
+            rc = catch_up(projection, upto, &applied, err);
+            projection->singly = worth_singly(rc) ? projection->refused : 0;
+        } while (projection->singly > 1);
+        projection->singly = 0;
     }
     pthread_mutex_unlock(&projection->writing);
     if (ret_applied != NULL)

@@ -55,6 +55,8 @@ struct seam_projection {
     void *projector_ctx;
     uint32_t batch, ack;
     bool split, atomic;
+    uint64_t refused; /* events of the last commit, if it was refused */
+    uint64_t singly;  /* so many events are still to be committed one by one */
     struct seam_fmt_key meta_key, table; /* table: with the generation that reads use */
     uint8_t stream_name[SEAM_STREAM_NAME_MAX], name[SEAM_PROJECTION_NAME_MAX];
     struct seam_jhold hold; /* what the journal may not trim: behind a position that is sure to stay */

@@ -204,11 +204,72 @@ static void durable_only(void **state)
     pair_close(&p);
 }
 
+/* ---- one event that cannot be applied -------------------------------------------------------- */
+
+/* Data "k", "d", "r": a key that no engine takes, a delete with a value, a range that is reversed. */
+static int project_some_bad(void *ctx, const struct seam_event *event, struct seam_emit *out,
+                            struct seam_err *err)
+{
+    static char long_key[70000];
+    char key[16];
+    (void)ctx;
+    (void)snprintf(key, sizeof key, "%llu", (unsigned long long)event->sequence);
+    struct seam_op op = {.kind = SEAM_PUT, .key = text(key), .head = event->data};
+    switch (*(const char *)event->data.ptr) {
+    case 'k':
+        memset(long_key, 'k', sizeof long_key);
+        op.key = seam_bytes(long_key, sizeof long_key);
+        break;
+    case 'd':
+        op.kind = SEAM_DELETE;
+        break;
+    case 'r':
+        op = (struct seam_op){.kind = SEAM_DELETE_RANGE, .key = text("b"), .head = text("a")};
+        break;
+    default:
+        break;
+    }
+    return seam_emit_op(out, &op, err);
+}
+
+/* Wherever it stands in a batch, the events before it are applied, and the error is its own. */
+static void bad_event_stands_alone(void **state)
+{
+    static const struct {
+        const char *data;
+        int code;
+    } bad[] = {{"k", SEAM_E_TOO_LARGE}, {"d", SEAM_E_INVALID}, {"r", SEAM_E_INVALID}};
+    (void)state;
+    for (size_t i = 0; i < 3; i++)
+        for (uint64_t at = 1; at <= 10; at += at == 1 ? 4 : 5) {
+            struct pair p;
+            struct seam_err err;
+            struct seam_limits limits;
+            uint64_t applied = 77;
+            pair_open(&p, journal_engine, table_engine, "");
+            seam_db_limits(p.db, &limits);
+            for (uint64_t k = 1; k <= 10; k++)
+                pair_append(&p, text(k == at ? bad[i].data : "good"));
+            struct seam_projection_options o = pair_options(&p, project_some_bad, NULL);
+            struct seam_projection *t = table_open(&p, "t", &o);
+            if (bad[i].code != SEAM_E_TOO_LARGE || limits.key < 70000) {
+                assert_int_equal(seam_projection_catch_up(t, 0, &applied, &err), bad[i].code);
+                assert_int_equal(applied, at - 1);
+                assert_int_equal(table_count(t), at - 1);
+                assert_int_equal(seam_projection_catch_up(t, 0, &applied, &err), bad[i].code);
+                assert_int_equal(applied, 0);
+            }
+            table_close(t);
+            pair_close(&p);
+        }
+}
+
 int main(int argc, char **argv)
 {
     journal_engine = argc > 1 ? argv[1] : "mem";
     table_engine = argc > 2 ? argv[2] : "same";
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(bad_event_stands_alone),
         cmocka_unit_test(tables),    cmocka_unit_test(cursors),      cmocka_unit_test(batches),
         cmocka_unit_test(too_large), cmocka_unit_test(durable_only),
     };
