@@ -20,6 +20,7 @@ enum {
     OPT_SEED,
     OPT_KEYS,
     OPT_VALUE,
+    OPT_UNFLUSHED,
     OPT_QUICK,
     OPT_DRY_RUN,
     OPT_JSON,
@@ -31,9 +32,7 @@ static const struct bench_option options[] = {
      OPT_PROFILE},
     {"--engines", "LIST", "engines and variants: rocksdb,rocksdb:blob,lmdb,mem (all built in)",
      OPT_ENGINES},
-    {"--workloads", "LIST",
-     "append, journal, units, load, merge, get, get-miss, floor, scan, scan-reverse, limits (all)",
-     OPT_WORKLOADS},
+    {"--workloads", "LIST", "of those below, and limits (all but units)", OPT_WORKLOADS},
     {"--runs", "N", "rounds; at least 6 for a verdict (6)", OPT_RUNS},
     {"--threads", "LIST", "of append, journal and units (1,8,32)", OPT_THREADS},
     {"--batch", "LIST", "puts in one commit, events in one append to the journal (1,50,1000)",
@@ -44,6 +43,7 @@ static const struct bench_option options[] = {
     {"--seed", "N", "of the corpus (42)", OPT_SEED},
     {"--keys", "N", "keys in the loaded stores (the profile's)", OPT_KEYS},
     {"--value", "SIZE", "bytes of an appended value (256)", OPT_VALUE},
+    {"--unflushed", "SIZE", "bytes that reopen-after-kill finds unflushed (50M)", OPT_UNFLUSHED},
     {"--quick", NULL, "a first look within a minute: 3 short rounds, fewer rows", OPT_QUICK},
     {"--dry-run", NULL, "print the plan and stop; writes nothing", OPT_DRY_RUN},
     {"--json", "FILE", "the whole result as one document; - for stdout", OPT_JSON},
@@ -51,8 +51,21 @@ static const struct bench_option options[] = {
     {NULL, NULL, NULL, 0},
 };
 
+/* "append, journal, ..., limits" */
+static const char *workload_names(char *buf, size_t cap)
+{
+    buf[0] = 0;
+    for (int w = 0; w <= BENCH_FILL; w++) {
+        size_t used = strlen(buf);
+        const char *name = w < BENCH_FILL ? bench_workload_name((enum bench_workload)w) : "limits";
+        snprintf(buf + used, cap - used, "%s%s", used ? ", " : "", name);
+    }
+    return buf;
+}
+
 static void help(void)
 {
+    char names[PLAN_TEXT * 2];
     fputs("seam bench - the same work on every engine, side by side, with what each ack meant\n\n"
           "Examples\n"
           "  seam bench --quick\n"
@@ -61,6 +74,7 @@ static void help(void)
           "  seam bench --dry-run\n\n",
           stdout);
     bench_args_help(stdout, options);
+    printf("\nWorkloads: %s\n", workload_names(names, sizeof(names)));
     fputs("\nExit codes: 0 ok, 1 a run had errors or wrong answers, 2 usage, 3 engine not built in,\n"
           "130 interrupted (what is complete is printed). See also docs/reading-the-numbers.md.\n",
           stdout);
@@ -85,7 +99,7 @@ static int parse_engines(const char *list, struct plan *p)
 
 static int parse_workloads(const char *list, struct plan *p)
 {
-    char name[32];
+    char name[32], names[PLAN_TEXT * 2];
     memset(p->workloads, 0, sizeof(p->workloads));
     p->limits = false;
     while (bench_list_next(&list, name, sizeof(name))) {
@@ -93,10 +107,8 @@ static int parse_workloads(const char *list, struct plan *p)
         if (strcmp(name, "limits") == 0)
             p->limits = true;
         else if (w < 0)
-            return bench_usage("seam bench",
-                               "unknown workload '%s'; there are append, journal, units, load, merge, get, "
-                               "get-miss, floor, scan, scan-reverse, limits",
-                               name);
+            return bench_usage("seam bench", "unknown workload '%s'; there are %s", name,
+                               workload_names(names, sizeof(names)));
         else
             p->workloads[w] = true;
     }
@@ -155,6 +167,16 @@ static int parse_value(const char *text, struct plan *p)
     return BENCH_OK;
 }
 
+static int parse_unflushed(const char *text, struct plan *p)
+{
+    struct seam_err err;
+    if (seam_parse_size(text, &p->unflushed, &err) != SEAM_OK)
+        return bench_usage("seam bench", "--unflushed: %s", err.text);
+    if (p->unflushed < 1 || p->unflushed > (UINT64_C(4) << 30))
+        return bench_usage("seam bench", "--unflushed is 1 to 4G bytes");
+    return BENCH_OK;
+}
+
 static int parse_one(int id, const char *value, struct plan *p)
 {
     uint64_t n = 0;
@@ -188,6 +210,8 @@ static int parse_one(int id, const char *value, struct plan *p)
         return parse_number("--keys", value, 100, UINT64_C(4000000000), &p->keys);
     case OPT_VALUE:
         return parse_value(value, p);
+    case OPT_UNFLUSHED:
+        return parse_unflushed(value, p);
     case OPT_JSON:
         p->json = value;
         return BENCH_OK;
@@ -230,6 +254,7 @@ static void defaults(struct plan *p, bool quick)
     p->runs = 6;
     p->seconds = 1;
     p->value = 256;
+    p->unflushed = UINT64_C(50) << 20;
     p->seed = 42;
     p->quick = quick;
     for (int w = 0; w < BENCH_FILL; w++)
@@ -243,6 +268,7 @@ static void defaults(struct plan *p, bool quick)
     p->seconds = 0.25;
     p->workloads[BENCH_JOURNAL] = p->workloads[BENCH_GET_MISS] = false;
     p->workloads[BENCH_SCAN] = p->workloads[BENCH_SCAN_REVERSE] = false;
+    p->workloads[BENCH_REOPEN] = p->workloads[BENCH_REOPEN_AFTER_KILL] = false;
 }
 
 int plan_parse(int argc, char **argv, struct plan *ret)
@@ -347,115 +373,4 @@ int plan_check(struct plan *p)
     if (rc == BENCH_OK)
         add_rails(p);
     return rc;
-}
-
-/* ---- rows -------------------------------------------------------------------------------- */
-
-struct rows {
-    struct plan_row *at;
-    size_t n, blocks;
-};
-
-static void leave_out(const struct plan_engine *e, struct plan_row *row)
-{
-    enum seam_ack ack = SEAM_ACK_LEVEL(row->turn.ack);
-    if (!bench_workload_durable(row->turn.workload) || e->rail || !e->opened)
-        return;
-    if (ack > e->limits.best)
-        snprintf(row->left_out, sizeof(row->left_out), "cannot give %s: left out (--ack %s)",
-                 seam_ack_name(ack), seam_ack_name(e->limits.best));
-    else if (row->turn.batch > e->limits.ops)
-        snprintf(row->left_out, sizeof(row->left_out), "takes at most %llu ops a commit: left out",
-                 (unsigned long long)e->limits.ops);
-}
-
-static void add_block(const struct plan *p, struct rows *rows, enum bench_workload w,
-                      uint64_t threads, uint64_t batch, uint32_t ack)
-{
-    bool durable = bench_workload_durable(w);
-    for (size_t i = 0; i < p->n_engines; i++) {
-        const struct plan_engine *e = &p->engines[i];
-        if (e->rail && (!durable || (strcmp(e->spec, "rawlog") == 0 && ack != SEAM_ACK_POWER)))
-            continue;
-        if (!rows->at) {
-            rows->n++;
-            continue;
-        }
-        struct plan_row *row = &rows->at[rows->n++];
-        row->block = rows->blocks;
-        row->engine = i;
-        row->turn.workload = w;
-        row->turn.seed = p->seed;
-        row->turn.threads = (uint32_t)threads;
-        row->turn.batch = (uint32_t)batch;
-        row->turn.ack = ack;
-        row->turn.value = p->value;
-        row->turn.keys = p->keys;
-        row->turn.seconds = p->seconds;
-        row->turn.warm_seconds = p->warm_seconds;
-        if (strcmp(e->spec, "null") == 0 && p->quick) { /* millions a second: soon told */
-            row->turn.seconds = p->seconds / 5;
-            row->turn.warm_seconds = p->warm_seconds / 5;
-        }
-        snprintf(row->turn.engine, sizeof(row->turn.engine), "%s", e->spec);
-        snprintf(row->turn.profile, sizeof(row->turn.profile), "%s", p->profile);
-        leave_out(e, row);
-    }
-    rows->blocks++;
-}
-
-static void add_all(const struct plan *p, struct rows *rows)
-{
-    rows->n = rows->blocks = 0;
-    for (int w = 0; w < BENCH_FILL; w++) {
-        if (!p->workloads[w])
-            continue;
-        if (!bench_workload_durable((enum bench_workload)w)) {
-            add_block(p, rows, (enum bench_workload)w, 1, 1, SEAM_ACK_NONE);
-            continue;
-        }
-        bool batched = w == BENCH_APPEND || w == BENCH_JOURNAL;
-        size_t batches = batched ? p->n_batches : 1;
-        for (size_t a = 0; a < p->n_acks; a++)
-            for (size_t b = 0; b < batches; b++)
-                for (size_t t = 0; t < p->n_threads; t++)
-                    add_block(p, rows, (enum bench_workload)w, p->threads[t],
-                              batched ? p->batches[b] : 1, p->acks[a]);
-    }
-}
-
-struct plan_row *plan_rows(const struct plan *p, size_t *ret_n, size_t *ret_blocks)
-{
-    struct rows rows = {NULL, 0, 0};
-    add_all(p, &rows);
-    rows.at = calloc(rows.n ? rows.n : 1, sizeof(*rows.at));
-    if (!rows.at)
-        return NULL;
-    add_all(p, &rows);
-    *ret_n = rows.n;
-    *ret_blocks = rows.blocks;
-    return rows.at;
-}
-
-double plan_estimate(const struct plan *p, const struct plan_row *rows, size_t n,
-                     size_t *ret_turns)
-{
-    const double start = 0.25, fill = (double)p->keys * (4e-6 + (double)p->average / 150e6);
-    double seconds = 0;
-    *ret_turns = 0;
-    for (size_t i = 0; i < n; i++) {
-        const struct plan_row *row = &rows[i];
-        double turn = start;
-        if (row->left_out[0])
-            continue;
-        *ret_turns += p->runs;
-        if (row->turn.workload == BENCH_LOAD)
-            turn += fill;
-        else
-            turn += row->turn.seconds + row->turn.warm_seconds;
-        if (bench_workload_reads(row->turn.workload) || row->turn.workload == BENCH_MERGE)
-            seconds += p->engines[row->engine].is_volatile ? fill * p->runs : fill;
-        seconds += turn * p->runs;
-    }
-    return seconds;
 }

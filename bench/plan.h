@@ -30,7 +30,7 @@ struct plan {
     size_t n_acks;
     uint32_t runs, value;
     double seconds, warm_seconds;
-    uint64_t seed, keys;
+    uint64_t seed, keys, unflushed;
     uint64_t average; /* bytes of an entry of the corpus */
     bool quick, dry_run;
     const char *json; /* NULL: none; "-": stdout */
@@ -70,6 +70,7 @@ struct report {
 int plan_parse(int argc, char **argv, struct plan *ret);
 /* Checks engines and profile without writing anything; picks sizes. */
 int plan_check(struct plan *p);
+/* plan_rows.c */
 /* The rows in order. NULL: no memory. */
 struct plan_row *plan_rows(const struct plan *p, size_t *ret_n, size_t *ret_blocks);
 double plan_estimate(const struct plan *p, const struct plan_row *rows, size_t n,
@@ -122,6 +123,9 @@ const char *report_ack_text(const struct plan_row *row, const struct seam_limits
 const struct plan_row *row_of_rail(const struct report *r, size_t block);
 /* Adds the caveats that the figures call for. */
 void report_judge(struct report *r);
+
+/* report_open.c: a table of its own for each; nothing if no such workload was asked for. */
+void report_reopen(const struct report *r, FILE *out, bool color);
 
 /* report_text.c, report_json.c */
 void report_plan_line(const struct plan *p, double estimate, size_t turns, FILE *out);

@@ -383,6 +383,7 @@ void report_text(const struct report *r, FILE *out)
             if (p->workloads[w] && bench_workload_durable((enum bench_workload)w))
                 durable_table(r, (enum bench_workload)w, p->acks[a], out, color);
     projection_table(r, out, color);
+    report_reopen(r, out, color);
     if (p->limits)
         limits_table(r, out, color);
     says(r, out);

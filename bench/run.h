@@ -83,7 +83,19 @@ void run_set_free(struct run_set *set);
 /* Commits the whole set in large commits at the lowest ack; then one flush at the best level. */
 bool run_set_commit(struct run *r, const struct run_set *set);
 
+/* run_read.c: opens the turn's store; one that is new is filled with the set, closed and opened anew. */
+bool run_fill(struct run *r);
+
+/* run_append.c: messages that prove themselves, made ahead; number i is message i % RUN_RING. */
+enum { RUN_RING = 4096, RUN_KEY = 16 };
+bool run_ring_make(struct run *r, uint8_t **ret); /* to be freed, on failure too */
+const uint8_t *run_message(const struct run *r, const uint8_t *ring, uint64_t number);
+void run_key(uint64_t number, uint8_t key[RUN_KEY]);
+/* Whether number is there and is its message; what is not counts as wrong. false: told in ret. */
+bool run_check_message(struct run *r, const uint8_t *ring, uint64_t number);
+
 /* The turns. */
+void run_reopen(struct run *r);
 void run_append(struct run *r);
 void run_load(struct run *r);
 void run_read(struct run *r);

@@ -17,10 +17,9 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum { RING = 4096, KEY = 16, SAMPLE = 500 };
+enum { SAMPLE = 500 };
 
-/* What the threads share. ring: RING messages of turn->value bytes; key number i carries message
- * i % RING. */
+/* What the threads share. */
 struct append {
     uint8_t *ring;
     struct seam_rawlog *log; /* the engine is rawlog */
@@ -31,23 +30,23 @@ struct append {
     _Atomic uint64_t acked;  /* highest acked number + 1, seen by any thread */
 };
 
-static void key_of(uint64_t number, uint8_t key[KEY])
+void run_key(uint64_t number, uint8_t key[RUN_KEY])
 {
     memcpy(key, "message/", 8);
     for (int i = 0; i < 8; i++)
         key[8 + i] = (uint8_t)(number >> (56 - 8 * i));
 }
 
-static const uint8_t *message_of(const struct append *a, const struct run *r, uint64_t number)
+const uint8_t *run_message(const struct run *r, const uint8_t *ring, uint64_t number)
 {
-    return a->ring + (number % RING) * r->turn->value;
+    return ring + (number % RUN_RING) * r->turn->value;
 }
 
 /* One thread's commit under construction. */
 struct batch {
     struct seam_op *ops;
     struct seam_slice *slices; /* for the rails */
-    uint8_t (*keys)[KEY];
+    uint8_t (*keys)[RUN_KEY];
     size_t n, n_slices;
     uint64_t bytes, first;
     struct seam_maker *maker;
@@ -79,12 +78,12 @@ static void batch_messages(struct run *r, struct append *a, struct batch *b)
 {
     b->n = r->turn->batch;
     b->first = atomic_fetch_add_explicit(&a->next, b->n, memory_order_relaxed);
-    b->bytes = b->n * (KEY + (uint64_t)r->turn->value);
+    b->bytes = b->n * (RUN_KEY + (uint64_t)r->turn->value);
     for (size_t i = 0; i < b->n; i++) {
-        key_of(b->first + i, b->keys[i]);
+        run_key(b->first + i, b->keys[i]);
         b->ops[i].kind = SEAM_PUT;
-        b->ops[i].key = seam_bytes(b->keys[i], KEY);
-        b->ops[i].head = seam_bytes(message_of(a, r, b->first + i), r->turn->value);
+        b->ops[i].key = seam_bytes(b->keys[i], RUN_KEY);
+        b->ops[i].head = seam_bytes(run_message(r, a->ring, b->first + i), r->turn->value);
         b->slices[i] = b->ops[i].head;
     }
     b->n_slices = b->n;
@@ -183,23 +182,29 @@ static void append_body(struct run_worker *w)
     batch_close(&b);
 }
 
+bool run_check_message(struct run *r, const uint8_t *ring, uint64_t number)
+{
+    uint8_t key[RUN_KEY];
+    struct seam_pin pin;
+    run_key(number, key);
+    int rc = seam_get(r->db, NULL, seam_bytes(key, RUN_KEY), &pin, &r->err);
+    if (rc != SEAM_OK && rc != SEAM_NOTFOUND)
+        return run_fail(r, "check", rc);
+    if (rc == SEAM_NOTFOUND || pin.value.len != r->turn->value ||
+        memcmp(pin.value.ptr, run_message(r, ring, number), r->turn->value) != 0)
+        r->ret->wrong++;
+    if (rc == SEAM_OK)
+        seam_unpin(&pin);
+    return true;
+}
+
 /* The last SAMPLE numbers but those that may have failed: each is there and is its message. */
 static bool check_sample(struct run *r, struct append *a)
 {
     uint64_t end = atomic_load(&a->acked);
-    for (uint64_t i = end > SAMPLE ? end - SAMPLE : 0; i < end && r->ret->failures == 0; i++) {
-        uint8_t key[KEY];
-        struct seam_pin pin;
-        key_of(i, key);
-        int rc = seam_get(r->db, NULL, seam_bytes(key, KEY), &pin, &r->err);
-        if (rc != SEAM_OK && rc != SEAM_NOTFOUND)
-            return run_fail(r, "check", rc);
-        if (rc == SEAM_NOTFOUND || pin.value.len != r->turn->value ||
-            memcmp(pin.value.ptr, message_of(a, r, i), r->turn->value) != 0)
-            r->ret->wrong++;
-        if (rc == SEAM_OK)
-            seam_unpin(&pin);
-    }
+    for (uint64_t i = end > SAMPLE ? end - SAMPLE : 0; i < end && r->ret->failures == 0; i++)
+        if (!run_check_message(r, a->ring, i))
+            return false;
     return true;
 }
 
@@ -232,17 +237,17 @@ static bool journal_open(struct run *r, struct append *a)
     return rc == SEAM_OK || run_fail(r, "journal", rc);
 }
 
-static bool make_ring(struct run *r, struct append *a)
+bool run_ring_make(struct run *r, uint8_t **ret)
 {
-    a->ring = malloc((size_t)RING * r->turn->value);
-    if (!a->ring)
+    uint8_t *ring = *ret = malloc((size_t)RUN_RING * r->turn->value);
+    if (!ring)
         return run_fail(r, "messages", SEAM_E_NOMEM);
-    for (uint64_t i = 0; i < RING; i++) {
+    for (uint64_t i = 0; i < RUN_RING; i++) {
         struct seam_slice message;
         int rc = seam_maker_message(r->maker, i, r->turn->value, &message, &r->err);
         if (rc != SEAM_OK)
             return run_fail(r, "messages", rc);
-        memcpy(a->ring + i * r->turn->value, message.ptr, message.len);
+        memcpy(ring + i * r->turn->value, message.ptr, message.len);
     }
     return true;
 }
@@ -268,7 +273,7 @@ void run_append(struct run *r)
     struct append a;
     struct seam_usage usage;
     memset(&a, 0, sizeof(a));
-    if (r->turn->workload == BENCH_UNITS || make_ring(r, &a)) {
+    if (r->turn->workload == BENCH_UNITS || run_ring_make(r, &a.ring)) {
         seam_usage_read(&usage);
         r->rss_before = usage.rss_bytes;
         (void)seam_usage_reset_peak();

@@ -266,7 +266,7 @@ static void scan_body(struct run_worker *w)
 
 /* A store that was made just now, and one that keeps nothing, is filled first; then it is closed
  * and opened again, so that no engine is read with its write buffers full. */
-static bool fill(struct run *r)
+bool run_fill(struct run *r)
 {
     struct run_set set;
     bool fresh = false, ok = run_open(r, &fresh);
@@ -282,7 +282,7 @@ static bool fill(struct run *r)
 void run_read(struct run *r)
 {
     (void)seam_usage_reset_peak();
-    if (!fill(r))
+    if (!run_fill(r))
         return;
     if (is_scan(r) ? !answer_scan(r) : !answer_queries(r))
         return;

@@ -28,6 +28,8 @@ static const struct workload workloads[BENCH_WORKLOADS] = {
     [BENCH_FLOOR] = {"floor", "reads/s", true, false},
     [BENCH_SCAN] = {"scan", "keys/s", true, false},
     [BENCH_SCAN_REVERSE] = {"scan-reverse", "keys/s", true, false},
+    [BENCH_REOPEN] = {"reopen", "opens/s", true, false},
+    [BENCH_REOPEN_AFTER_KILL] = {"reopen-after-kill", "opens/s", false, false},
     [BENCH_UNITS] = {"units", "acks/s", false, true},
     [BENCH_FILL] = {"", "keys/s", false, false},
 };
@@ -48,6 +50,11 @@ int bench_workload_parse(const char *name)
 bool bench_workload_reads(enum bench_workload w)
 {
     return workloads[w].reads;
+}
+
+bool bench_workload_opens(enum bench_workload w)
+{
+    return w == BENCH_REOPEN || w == BENCH_REOPEN_AFTER_KILL;
 }
 
 bool bench_workload_durable(enum bench_workload w)
@@ -314,6 +321,10 @@ void bench_turn_run(const struct bench_turn *turn, struct bench_figures *ret)
         case BENCH_LOAD:
         case BENCH_FILL:
             run_load(&r);
+            break;
+        case BENCH_REOPEN:
+        case BENCH_REOPEN_AFTER_KILL:
+            run_reopen(&r);
             break;
         case BENCH_MERGE:
             run_merge(&r);

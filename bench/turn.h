@@ -19,6 +19,8 @@ enum bench_workload { /* names: "append", "load", ... in this order */
     BENCH_FLOOR,        /* "last key <= k under prefix p" */
     BENCH_SCAN,         /* whole store forward, values touched */
     BENCH_SCAN_REVERSE, /* and backward */
+    BENCH_REOPEN,       /* open a cleanly closed store and serve the first get */
+    BENCH_REOPEN_AFTER_KILL, /* the same after SIGKILL, with `volume` bytes acked at PROCESS, unflushed */
     BENCH_UNITS,        /* the corpus' units as commits, a flush each: `stress` transactions */
     BENCH_FILL,         /* not a row: makes the store that the reads and merge use */
     BENCH_WORKLOADS
@@ -27,6 +29,7 @@ enum bench_workload { /* names: "append", "load", ... in this order */
 const char *bench_workload_name(enum bench_workload w);
 int bench_workload_parse(const char *name); /* -1: none of them; FILL has no name */
 bool bench_workload_reads(enum bench_workload w);   /* needs a filled store, leaves it as it is */
+bool bench_workload_opens(enum bench_workload w);   /* times openings: nothing for volatile engines */
 bool bench_workload_durable(enum bench_workload w); /* each operation is a commit with an ack */
 const char *bench_workload_unit(enum bench_workload w); /* "acks/s", "keys/s", "reads/s" */
 
@@ -46,6 +49,7 @@ struct bench_turn {
     uint32_t threads, batch;
     uint32_t ack;             /* as in seam_write */
     uint32_t value;           /* bytes of an appended value */
+    uint64_t volume;          /* bytes, as the workload says */
     uint64_t keys;            /* in the load set */
     double seconds, warm_seconds;
 };

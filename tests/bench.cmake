@@ -9,3 +9,9 @@ foreach(part usage files run interrupt)
   set_tests_properties(cli.${part} PROPERTIES TIMEOUT 300 LABELS short
     ENVIRONMENT "TSAN_OPTIONS=ignore_noninstrumented_modules=1 halt_on_error=1")
 endforeach()
+
+# What takes longer than a few seconds.
+add_test(NAME cli.more
+  COMMAND ${PROJECT_SOURCE_DIR}/tests/cli.sh more $<TARGET_FILE:seam> $<TARGET_FILE:json_check>)
+set_tests_properties(cli.more PROPERTIES TIMEOUT 300
+  ENVIRONMENT "TSAN_OPTIONS=ignore_noninstrumented_modules=1 halt_on_error=1")

@@ -46,6 +46,8 @@ usage() {
     refuses 2 sure bench --ack sure
     refuses 2 --keys bench --keys 1
     refuses 2 --value bench --value 1
+    refuses 2 5Q bench --unflushed 5Q
+    refuses 2 --unflushed bench --unflushed 0
     refuses 2 --json bench --json
     refuses 2 --quick bench --quick=1
     refuses 2 pink bench --color pink
@@ -100,7 +102,8 @@ files() {
 }
 
 run() {
-    "$seam" bench --time 0.03 --runs 2 --keys 500 --threads 1,4 --batch 1,20 --dir data --json out.json >out 2>err ||
+    "$seam" bench --time 0.03 --runs 2 --keys 500 --threads 1,4 --batch 1,20 --dir data --json out.json >out 2>err \
+        --workloads append,journal,load,merge,get,get-miss,floor,scan,scan-reverse,limits ||
         complain "a run fails: $(cat err; grep CAREFUL out)"
     "$json_check" out.json || complain "the JSON is not what docs/bench-json.md says"
     for word in APPEND PROJECTION LIMITS rawlog CAREFUL; do
@@ -126,6 +129,17 @@ run() {
     "$seam" corpus --profile broker --units 2 --json | "$json_check" --any - || complain "corpus --json is not valid"
     "$seam" probe --time 0.1 --json | "$json_check" --any - || complain "probe --json is not valid"
     [ -z "$(ls -A | grep -vE '^(out|err|out.json)$')" ] || complain "leaves $(ls -A)"
+}
+
+more() { # workloads that take longer
+    "$seam" bench --workloads reopen,reopen-after-kill --time 0.05 --runs 2 --keys 500 --unflushed 300K \
+        --dir data --json out.json >out 2>err || complain "a run fails: $(cat err; grep CAREFUL out)"
+    "$json_check" out.json || complain "the JSON is not what docs/bench-json.md says"
+    for word in REOPEN "closed, ms" "killed, ms" "300K acked" "left out"; do
+        grep -q "$word" out || complain "the report has no $word: $(cat out)"
+    done
+    grep -q failed out && complain "something failed: $(cat out)"
+    [ ! -e data ] || complain "leaves its data directory"
 }
 
 interrupt() {
