@@ -442,13 +442,20 @@ static void publish(struct vlog *v, const struct plan *p, uint64_t at, uint64_t 
     vlog_write_unlock(v);
 }
 
-static void fail_rest(struct seam_member *m, int os_rc)
+/* Of the members from m on, n were on their way when the device failed; the rest was not begun. */
+static void fail_rest(struct seam_member *m, size_t n, int os_rc)
 {
     for (; m; m = m->next) {
+        if (n == 0) {
+            m->rc = seam_fail(&m->err, SEAM_E_POISONED,
+                              "vlog: a commit before this one failed: nothing was handed over");
+            continue;
+        }
         (void)seam_fail_os(&m->err, os_rc < 0 ? -os_rc : 0,
                            "vlog: a write or flush of the log failed: whether this commit holds "
                            "is known after the store is opened again");
         m->err.code = m->rc = SEAM_E_UNKNOWN;
+        n--;
     }
 }
 
@@ -463,7 +470,7 @@ static struct seam_member *commit_some(struct vlog *v, struct seam_member *first
         rc = roll(v, u);
     if (rc < 0) {
         atomic_store(&v->poisoned, true);
-        fail_rest(first, rc);
+        fail_rest(first, 1, rc);
         return NULL;
     }
     struct plan p = plan_group(v, first);
@@ -471,7 +478,7 @@ static struct seam_member *commit_some(struct vlog *v, struct seam_member *first
     rc = write_plan(v, &p);
     if (rc < 0) {
         atomic_store(&v->poisoned, true);
-        fail_rest(first, rc);
+        fail_rest(first, p.n, rc);
         return NULL;
     }
     if (p.flush && v->end.dead) {
