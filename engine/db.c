@@ -246,6 +246,19 @@ int seam_open(const char *engine, const char *dir, const struct seam_options *op
     return SEAM_OK;
 }
 
+int seam_engine_check(const char *engine, const struct seam_options *options, bool *ret_volatile,
+                      struct seam_err *err)
+{
+    const struct seam_platform *os =
+        options && options->platform ? options->platform : seam_platform_system();
+    struct seam_spec spec;
+    int rc = seam_spec_parse(os, engine, options ? options->engines : NULL, &spec, err);
+    if (rc == SEAM_OK && ret_volatile)
+        *ret_volatile = spec.layers[spec.n - 1].be->flags & SEAM_BACKEND_VOLATILE;
+    seam_spec_close(&spec);
+    return rc;
+}
+
 static int still_open(struct seam_db *db, struct seam_err *err)
 {
     uint64_t tickets = seam_ledger_promised(db->tickets);

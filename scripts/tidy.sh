@@ -40,9 +40,9 @@ check_includes backends/vlog "$contract"
 check_includes backends/lmdb "$contract|lmdb\.h"
 check_includes backends/rocksdb "$contract|rocksdb/c\.h"
 check_includes registry "$contract"
-check_includes seam "$contract|seam/(journal|projection)\.h"
-check_includes corpus "$contract|seam/(journal|projection|corpus)\.h|ini\.h"
-check_includes bench "$contract|seam/(journal|projection|corpus)\.h|jansson\.h"
+check_includes seam "$contract|seam/(journal|projection|store)\.h"
+check_includes corpus "$contract|seam/(journal|projection|store|corpus)\.h|ini\.h"
+check_includes bench "$contract|seam/(journal|projection|store|corpus)\.h|jansson\.h"
 
 # Calls that library code does not make, and calls that nobody makes.
 banned_everywhere='strcpy|strcat|sprintf|vsprintf|gets|strtok|alloca|system|rand|srand|random|atoi|atol|tmpnam|mktemp'

@@ -100,5 +100,7 @@ void seam_p_settled(struct seam_projection *p, uint64_t sequence);
 /* Removes all keys in [lower, upper) in bounded commits. */
 int seam_p_sweep(struct seam_projection *p, const struct seam_fmt_key *lower,
                  const struct seam_fmt_key *upper, struct seam_err *err);
+/* How many views and cursors are open. NULL is allowed. */
+uint32_t seam_p_handles(struct seam_projection *p);
 
 #endif

@@ -136,6 +136,16 @@ void seam_projection_position(struct seam_projection *projection, struct seam_po
     pthread_mutex_unlock(&projection->lock);
 }
 
+uint32_t seam_p_handles(struct seam_projection *p)
+{
+    if (p == NULL)
+        return 0;
+    pthread_mutex_lock(&p->lock);
+    uint32_t n = p->views + p->cursors;
+    pthread_mutex_unlock(&p->lock);
+    return n;
+}
+
 /* ---- whole keys -------------------------------------------------------------------------- */
 
 /* A key with its table's prefix; on the stack unless it is long. */

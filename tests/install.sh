@@ -17,7 +17,7 @@ export PKG_CONFIG_PATH=${pc%/*}
 libdir=$(pkg-config --variable=libdir seam)
 
 for file in bin/seam lib/seam/libseam_flushcount.so lib/seam/conformance share/man/man1/seam.1 \
-            include/seam/{seam,backend,platform,journal,projection,corpus}.h; do
+            include/seam/{seam,backend,platform,journal,projection,store,corpus}.h; do
     [ -s "$prefix/$file" ] || die "$file is missing"
 done
 readelf -d "$libdir/libseam.so" | grep -q 'SONAME.*\[libseam\.so\.[0-9]*\]' || die "no soname"

@@ -469,6 +469,12 @@ struct seam_tuning {
 /* Its tuning options, terminated by a NULL name; NULL if there is no such engine. Static. */
 SEAM_API const struct seam_tuning *seam_engine_tunings(const char *name);
 
+/* What seam_open would say of the spec alone: SEAM_OK, E_NO_ENGINE, E_OPTION, E_NOMEM. Touches no
+ * store; a plug-in is loaded. options: for platform and engines; may be NULL. ret_volatile (may be
+ * NULL): its engine keeps nothing, and seam_open would ignore the directory. */
+SEAM_API int seam_engine_check(const char *engine, const struct seam_options *options,
+                               bool *ret_volatile, struct seam_err *err);
+
 /* Cuts a list "vlog,rocksdb:blob,write_buffer=8M,lmdb" at the commas that separate engines. A part
  * that holds '=' before any ':' or '+' belongs to the engine before it; characters behind a backslash
  * do not count, and keep it in the copy. *rest moves on; the spec is
