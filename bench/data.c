@@ -1,7 +1,7 @@
 /* data.c - the directory that a run works in.
  *
  * Keeps true: only a directory that this program made, or that carries its marker, is written to;
- * only names of its own are removed. */
+ * only names of its own are removed, to the letter; the marker goes when nothing else is left. */
 #include "plan.h"
 
 #include <dirent.h>
@@ -19,18 +19,33 @@
 #define STORE_PREFIX "store-"
 #define PROBE_PREFIX "seam-probe-" /* probe.c's files, removed by it unless it was killed */
 
+/* "store-limits", "store-KIND-NUMBER" or "seam-probe-" and six more: nothing else is this program's. */
 static bool is_ours(const char *name)
 {
-    return strncmp(name, STORE_PREFIX, strlen(STORE_PREFIX)) == 0 ||
-           strncmp(name, PROBE_PREFIX, strlen(PROBE_PREFIX)) == 0;
+    static const char *const kinds[] = {"reads-", "deleted-", "merge-", "turn-"};
+    size_t probe = strlen(PROBE_PREFIX);
+    if (strncmp(name, PROBE_PREFIX, probe) == 0)
+        return strlen(name) == probe + 6;
+    if (strncmp(name, STORE_PREFIX, strlen(STORE_PREFIX)) != 0)
+        return false;
+    name += strlen(STORE_PREFIX);
+    if (strcmp(name, "limits") == 0)
+        return true;
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+        size_t len = strlen(kinds[i]);
+        if (strncmp(name, kinds[i], len) == 0)
+            return name[len] && name[len + strspn(name + len, "0123456789")] == 0;
+    }
+    return false;
 }
 
-static bool is_empty(const char *path)
+static bool is_empty(const char *path, bool but_marker)
 {
     DIR *d = opendir(path);
     bool empty = d != NULL;
     for (struct dirent *e; d && (e = readdir(d)) != NULL;)
-        if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
+        if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0 &&
+            (!but_marker || strcmp(e->d_name, MARKER) != 0))
             empty = false;
     if (d)
         closedir(d);
@@ -96,7 +111,7 @@ int data_open(const char *path, struct data_dir *ret)
     else if (errno != EEXIST)
         return bench_failed("seam", "cannot make the data directory '%s': %s", path,
                             strerror(errno));
-    if (access(marker, F_OK) != 0 && !is_empty(path)) {
+    if (access(marker, F_OK) != 0 && !is_empty(path, false)) {
         return bench_usage("seam",
                            "'%s' is not empty and not a directory of this command's: name another with --dir",
                            path);
@@ -130,9 +145,9 @@ void data_close(struct data_dir *d)
         return;
     remove_stores(d);
     snprintf(marker, sizeof(marker), "%s/" MARKER, d->path);
-    if (d->made) {
+    if (is_empty(d->path, true))
         unlink(marker);
-        rmdir(d->path);
-    }
+    if (d->made)
+        rmdir(d->path); /* stays if somebody put something into it */
     close(d->lock_fd);
 }

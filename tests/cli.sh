@@ -96,9 +96,15 @@ files() {
     "$seam" "${tiny[@]}" --json missing/x >out 2>err && complain "--json into a missing directory is not an error"
     [ ! -e data ] || complain "leaves its data directory"
     mkdir empty && "$seam" "${tiny[@]}" --dir empty >out 2>err || complain "does not take an empty directory: $(cat err)"
-    [ -e empty/.seam-bench ] || complain "the directory that was there is not kept, with its marker"
-    touch empty/keep && "$seam" "${tiny[@]}" --dir empty >out 2>err || complain "does not take its own directory"
-    [ -e empty/keep ] || complain "removes what it did not make"
+    [ -d empty ] || complain "removes a directory that was there"
+    [ -z "$(ls -A empty)" ] || complain "leaves $(ls -A empty)"
+    touch empty/.seam-bench empty/store-turn empty/store-turn-1x empty/seam-probe-mine # a killed run's, and others'
+    mkdir empty/store-mine && touch empty/store-mine/precious empty/store-limits2
+    mkdir empty/store-turn-7 && touch empty/store-turn-7/x empty/seam-probe-AbCdEf
+    "$seam" "${tiny[@]}" --dir empty >out 2>err || complain "does not take its own directory"
+    [ "$(ls -A empty | tr '\n' ' ')" = ".seam-bench seam-probe-mine store-limits2 store-mine store-turn store-turn-1x " ] ||
+        complain "removes what it did not make, or leaves what a killed run made: $(ls -A empty)"
+    [ -e empty/store-mine/precious ] || complain "removes what it did not make"
 }
 
 run() {
