@@ -156,10 +156,9 @@ bool bench_parse_seconds(const char *text, double *ret)
         double factor;
     } units[] = {{"", 1}, {"s", 1}, {"ms", 0.001}, {"m", 60}, {"min", 60}};
     char *end = NULL;
-    if (strspn(text, "0123456789.") == 0)
-        return false;
+    size_t digits = strspn(text, "0123456789.");
     double v = strtod(text, &end);
-    if (end == text || !isfinite(v) || v <= 0)
+    if (digits == 0 || end != text + digits || /* no 0x10, no 1e3 */ !isfinite(v) || v <= 0)
         return false;
     for (size_t i = 0; i < sizeof units / sizeof *units; i++) {
         if (strcmp(end, units[i].suffix) == 0) {

@@ -68,7 +68,7 @@ struct run_worker {
 typedef void run_body(struct run_worker *w);
 /* Runs body in turn->threads threads and sums up into ret. false: told in ret. */
 bool run_threads(struct run *r, run_body *body, void *arg);
-/* Counts a failed operation; true: go on, false: the store takes no more. */
+/* Counts a failed operation; err NULL: there is no text. true: go on, false: the store takes no more. */
 bool run_note_failure(struct run_worker *w, int rc, const struct seam_err *err);
 
 /* run_load.c: the bulk-load set, in one piece of memory, so that making it is not timed. */
@@ -91,8 +91,26 @@ enum { RUN_RING = 4096, RUN_KEY = 16 };
 bool run_ring_make(struct run *r, uint8_t **ret); /* to be freed, on failure too */
 const uint8_t *run_message(const struct run *r, const uint8_t *ring, uint64_t number);
 void run_key(uint64_t number, uint8_t key[RUN_KEY]);
-/* Whether number is there and is its message; what is not counts as wrong. false: told in ret. */
+uint64_t run_first_unit(const struct run *r);
+
+/* What the threads of run_append.c share. */
+struct run_append {
+    uint8_t *ring;
+    struct seam_rawlog *log;      /* the engine is rawlog */
+    struct seam_journal *journal; /* the workload is journal */
+    uint32_t stream;
+    bool null;              /* the engine is null */
+    _Atomic uint64_t next;  /* key or unit numbers given out */
+    _Atomic uint64_t acked; /* highest acked number + 1, seen by any thread */
+};
+
+/* run_check.c: what is not what was acked counts as wrong. false: told in ret. */
+/* Whether number is there and is its message. */
 bool run_check_message(struct run *r, const uint8_t *ring, uint64_t number);
+/* What was acked through an engine or a journal; nothing after failures. */
+bool run_check_append(struct run *r, const struct run_append *a);
+/* The same of the log in turn->dir, closed. */
+bool run_check_rawlog(struct run *r, const struct run_append *a);
 
 /* The turns. */
 void run_reopen(struct run *r);

@@ -110,9 +110,10 @@ static bool merge_units(struct run *r, struct seam_projection *p)
         int rc = seam_maker_incoming(r->maker, n, &unit, &r->err);
         if (rc == SEAM_OK && !pieces_make(&u, &unit))
             rc = SEAM_E_NOMEM;
+        struct seam_merged merged = {0, 0, {SEAM_ACK_NONE, 0, 0, 0, 0}};
         uint64_t begin = run_now(r);
         if (rc == SEAM_OK)
-            rc = seam_projection_merge(p, u.entries, unit.n, SEAM_ACK_NONE, NULL, &r->err);
+            rc = seam_projection_merge(p, u.entries, unit.n, SEAM_ACK_NONE, &merged, &r->err);
         uint64_t took = run_now(r) - begin;
         ok = rc == SEAM_OK || run_fail(r, "merge", rc);
         if (n % 64 == 0 && ok)
@@ -122,6 +123,8 @@ static bool merge_units(struct run *r, struct seam_projection *p)
             bench_hist_add(&r->ret->latency, took);
             r->ret->operations += unit.n;
             r->ret->user_bytes += (double)unit.bytes;
+            if (merged.written && (r->ret->ack_given < 0 || (int)merged.acked.given < r->ret->ack_given))
+                r->ret->ack_given = (int)merged.acked.given; /* the weakest */
         } else if (spent > warm) {
             run_meter_begin(r);
             timed = true;
@@ -136,7 +139,6 @@ static bool merge_units(struct run *r, struct seam_projection *p)
     r->ret->seconds = (double)spent / 1e9; /* of merging alone */
     r->ret->rate = (double)r->ret->operations / r->ret->seconds;
     r->ret->records = (double)r->ret->operations;
-    r->ret->ack_given = r->is_volatile ? SEAM_ACK_NONE : SEAM_ACK_PROCESS;
     return true;
 }
 

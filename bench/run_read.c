@@ -97,6 +97,8 @@ static void read_body(struct run_worker *w)
     struct seam_err err;
     volatile unsigned sink = 0;
     bool more = queries_make(r, w->number, &q), misses = r->turn->workload == BENCH_GET_MISS;
+    if (!more)
+        (void)run_note_failure(w, SEAM_E_NOMEM, NULL);
     for (uint64_t n = 0; more; n++) {
         const struct query *at = &q.q[n % QUERIES];
         struct seam_pin pin;

@@ -160,7 +160,7 @@ bool run_note_failure(struct run_worker *w, int rc, const struct seam_err *err)
         w->failures_by_code[-rc]++;
     if (w->first_code == SEAM_OK) {
         w->first_code = rc;
-        snprintf(w->first_text, sizeof(w->first_text), "%s", err->text);
+        snprintf(w->first_text, sizeof(w->first_text), "%s", err ? err->text : seam_code_text(rc));
     }
     return rc != SEAM_E_UNKNOWN && rc != SEAM_E_POISONED && w->failures < 1000;
 }

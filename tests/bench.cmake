@@ -1,5 +1,6 @@
 # The seam command: its parts, its command line, and a tiny run.
 seam_test(bench_parts SOURCES test_bench_parts.c LINK seam_bench_parts LABELS short)
+seam_test(bench_check SOURCES test_bench_check.c LINK seam_bench_parts LABELS short)
 
 add_executable(json_check json_check.c)
 target_link_libraries(json_check PRIVATE seam_options PkgConfig::SEAM_JANSSON)

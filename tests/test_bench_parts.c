@@ -64,7 +64,7 @@ static void seconds_and_lists(void **state)
     char why[128] = "";
     assert_true(bench_parse_seconds("250ms", &v) && fabs(v - 0.25) < 1e-9);
     assert_true(bench_parse_seconds("2m", &v) && v == 120);
-    static const char *const bad[] = {"", "x", "0", "-1", "1h", "nan", "1e400", "."};
+    static const char *const bad[] = {"", "x", "0", "-1", "1h", "nan", "1e400", ".", "0x10", "1e3", "1..2"};
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
         assert_false(bench_parse_seconds(bad[i], &v));
     assert_int_equal(bench_list_counts("1,8,1K", 1, 2000, list, 3, why, sizeof(why)), 3);
