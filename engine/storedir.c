@@ -20,8 +20,6 @@
 #include <string.h>
 
 #define LOCK_TRIES 16
-#define SWEEP_NAMES 32 /* names removed per listing of a half-made engine directory */
-#define SWEEP_ROUNDS 4096
 #define NAME_ROOM 256u
 
 struct seam_storedir {
@@ -35,6 +33,7 @@ struct seam_storedir {
     bool made;                                   /* and the engine, STORE and EPOCH are in place */
     bool epoch_named, engine_named, store_named; /* which of them a creation has renamed */
     bool whole;                                  /* opened as it was, or made to the end: nothing to undo */
+    bool used;                                   /* EPOCH may say that the store was in use */
     bool has_store;
     char alien[NAME_ROOM];        /* a name in DIR that is none of a half-made store's */
     bool has_leftovers, has_lock; /* without a store: a half-made one's names; its LOCK */
@@ -307,55 +306,6 @@ static int take_lock(struct seam_storedir *sd, struct seam_err *err)
 
 /* ---- removing what is half made ---------------------------------------------------------- */
 
-struct sweep {
-    size_t n;
-    char names[SWEEP_NAMES][NAME_ROOM];
-};
-
-static int collect(void *arg, const char *name)
-{
-    struct sweep *s = arg;
-    size_t len = strlen(name);
-    if (len >= NAME_ROOM)
-        return -ENAMETOOLONG;
-    memcpy(s->names[s->n++], name, len + 1);
-    return s->n == SWEEP_NAMES;
-}
-
-/* 0 or -errno; -ENOTEMPTY if it holds a directory that holds something. */
-static int sweep_files(const struct seam_platform *os, int fd)
-{
-    for (int round = 0; round < SWEEP_ROUNDS; round++) {
-        struct sweep s;
-        s.n = 0;
-        int rc = os->list(os->ctx, fd, collect, &s);
-        if (rc < 0 || s.n == 0)
-            return rc;
-        for (size_t i = 0; i < s.n; i++) {
-            struct seam_file_info info;
-            rc = os->stat(os->ctx, fd, s.names[i], &info);
-            if (rc >= 0)
-                rc = info.kind == SEAM_FILE_DIRECTORY ? os->rmdir(os->ctx, fd, s.names[i])
-                                                      : os->unlink(os->ctx, fd, s.names[i]);
-            if (rc < 0)
-                return rc;
-        }
-    }
-    return -EFBIG;
-}
-
-/* One level of files and empty directories, then the directory. */
-static int remove_half_made(const struct seam_storedir *sd, const char *name)
-{
-    const struct seam_platform *os = sd->os;
-    int fd = os->open(os->ctx, sd->dir, name, SEAM_FILE_DIR);
-    if (fd < 0)
-        return fd == -ENOENT ? 0 : fd;
-    int rc = sweep_files(os, fd);
-    (void)os->close(os->ctx, fd);
-    return rc < 0 ? rc : os->rmdir(os->ctx, sd->dir, name);
-}
-
 static int unlink_half_made(const struct seam_storedir *sd, const char *name)
 {
     int rc = sd->os->unlink(sd->os->ctx, sd->dir, name);
@@ -367,7 +317,7 @@ static int clean_half_made(const struct seam_storedir *sd, struct seam_err *err)
 {
     static const char *const names[] = {"engine.new", "engine"};
     for (size_t i = 0; i < 2; i++) {
-        int rc = remove_half_made(sd, names[i]);
+        int rc = seam_storesweep_dir(sd->os, sd->dir, names[i]);
         if (rc == -ENOTEMPTY || rc == -EEXIST || rc == -ENOTDIR || rc == -ELOOP)
             return seam_fail(err, SEAM_E_NO_STORE,
                              "%s/%s is nothing that an interrupted creation leaves: "
@@ -384,11 +334,24 @@ static int clean_half_made(const struct seam_storedir *sd, struct seam_err *err)
                   : SEAM_OK;
 }
 
+/* A barrier that failed may be on the disk, and without STORE it would be the mark of a store that
+ * lost it. If it cannot be taken back, the store stays: it is whole, and empty. */
+static int take_back_barrier(struct seam_storedir *sd)
+{
+    const struct seam_platform *os = sd->os;
+    if (!sd->used)
+        return 0;
+    int rc = seam_epochfile_write(os, sd->epoch_fd, sd->epochs.slot ^ 1u, 0, sd->store.uuid);
+    return rc < 0 ? rc : os->sync(os->ctx, sd->epoch_fd);
+}
+
 /* Best effort: what it cannot remove, the next open with mode create removes. */
 static void undo(struct seam_storedir *sd)
 {
     const struct seam_platform *os = sd->os;
-    int rc = 0;
+    int rc = take_back_barrier(sd);
+    if (rc < 0)
+        return;
     if (sd->begun) {
         if (sd->store_named)
             rc = os->unlink(os->ctx, sd->dir, "STORE");
@@ -397,9 +360,9 @@ static void undo(struct seam_storedir *sd)
         if (rc >= 0)
             rc = unlink_half_made(sd, "STORE.new");
         if (rc >= 0)
-            rc = remove_half_made(sd, "engine.new");
+            rc = seam_storesweep_dir(os, sd->dir, "engine.new");
         if (rc >= 0 && sd->engine_named)
-            rc = remove_half_made(sd, "engine");
+            rc = seam_storesweep_dir(os, sd->dir, "engine");
         if (rc >= 0 && sd->engine_named)
             rc = os->sync_dir(os->ctx, sd->dir);
         if (rc >= 0)
@@ -594,6 +557,7 @@ int seam_storedir_barrier(struct seam_storedir *sd, struct seam_err *err)
     if (read_only(sd))
         return SEAM_OK;
     assert(sd->whole || sd->made);
+    sd->used = true;
     int rc = seam_epochfile_write(os, sd->epoch_fd, sd->epochs.slot ^ 1u, sd->epoch, sd->store.uuid);
     if (rc >= 0)
         rc = os->sync(os->ctx, sd->epoch_fd);

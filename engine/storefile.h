@@ -41,4 +41,8 @@ int seam_epochfile_read(const struct seam_platform *os, int fd, const char *dir,
 int seam_epochfile_write(const struct seam_platform *os, int fd, unsigned slot, uint64_t epoch,
                          const uint8_t *uuid);
 
+/* storesweep.c: removes the directory, one level of files and empty directories first. 0, also if it
+ * is not there, or -errno. */
+int seam_storesweep_dir(const struct seam_platform *os, int dir, const char *name);
+
 #endif

@@ -38,7 +38,9 @@ static int create(struct seam_journal *j, struct seam_slice key, struct seam_err
     uint8_t value[SEAM_FMT_JOURNAL];
     seam_fmt_journal_write(value, &own);
     struct seam_op op = {SEAM_PUT, key, {value, sizeof(value)}, {NULL, 0}};
-    rc = seam_write(j->db, &op, 1, SEAM_ACK_NONE, NULL, err);
+    /* Projections in other stores will name this id: it must not be lost before they are. */
+    uint32_t ack = j->limits.best < SEAM_ACK_POWER ? (uint32_t)j->limits.best : SEAM_ACK_POWER;
+    rc = seam_write(j->db, &op, 1, ack, NULL, err);
     if (rc == SEAM_E_READ_ONLY)
         return seam_fail(err, SEAM_E_NO_STORE, "there is no journal in this store");
     if (rc == SEAM_OK) {

@@ -7,4 +7,5 @@ target_link_libraries(seam_sim PUBLIC seam_static)
 
 if(SEAM_HAVE_vlog)
   seam_test(sim_vlog ARGS run=vlog SOURCES test_sim_vlog.c LINK test_support seam_sim LABELS crash)
+  seam_test(sim_seam ARGS run=vlog SOURCES test_sim_seam.c LINK test_support seam_sim LABELS crash)
 endif()

@@ -1,0 +1,402 @@
+/* test_sim_seam.c - a journal and a projection in two stores on the simulated disk: crashes, errors,
+ * no memory, at every call.
+ *
+ * The journal is kept at PROCESS, with a flush now and then; the projection, in a store of its own, is
+ * fed what is durable, some of it units that take several commits, read atomically; the journal is
+ * trimmed behind it. After each crash: the journal is a prefix of what was appended, no shorter than
+ * was acked; the projection's position is one of its records (else new events would reuse lost
+ * numbers, and be taken for applied); nobody sees a part of a unit; and all of it goes on.
+ * SEAM_EVERY: of so many calls one is looked at; 1: each. */
+#include "search.h"
+#include "support.h"
+
+#include <seam/backend.h>
+#include <seam/journal.h>
+#include <seam/projection.h>
+
+#include <errno.h>
+
+#define JOURNAL "vlog:segment=64K,spare=0,threshold=600"
+#define TABLE "limit:ops=12+vlog:segment=64K,spare=0"
+
+enum { EVENTS = 90, SLOTS = 5, UNIT = 30 };
+
+struct job {
+    uint64_t begun, power, process; /* events: handed over, acked */
+    uint64_t trim_begun, trimmed;   /* first sequences */
+    bool faults;
+    char marks[EVENTS + 16]; /* of the events that the last check found */
+};
+
+struct both {
+    struct seam_db *of_journal, *of_table;
+    struct seam_journal *j;
+    struct seam_projection *t;
+    uint32_t stream;
+};
+
+/* ---- what an event is, and does ------------------------------------------------------------- */
+
+static bool is_unit(uint64_t sequence)
+{
+    return sequence % 9 == 4;
+}
+
+static size_t payload(uint64_t sequence, char mark, unsigned char *buf)
+{
+    size_t len = (size_t)(sequence * 131 % 900);
+    memcpy(buf, &sequence, 8);
+    buf[8] = (unsigned char)mark;
+    memset(buf + 9, (int)(sequence & 0xff), len);
+    return len + 9;
+}
+
+static int put(struct seam_emit *out, const char *key, const struct seam_event *event,
+               struct seam_err *err)
+{
+    struct seam_op op = {SEAM_PUT, seam_bytes(key, strlen(key)),
+                         seam_bytes(event->data.ptr, 9), {NULL, 0}};
+    return seam_emit_op(out, &op, err);
+}
+
+/* An event is put at one of a few keys; a unit at many. */
+static int project(void *ctx, const struct seam_event *event, struct seam_emit *out,
+                   struct seam_err *err)
+{
+    char key[16];
+    int rc = SEAM_OK;
+    (void)ctx;
+    if (!is_unit(event->sequence)) {
+        (void)snprintf(key, sizeof key, "k%u", (unsigned)(event->sequence % SLOTS));
+        return put(out, key, event, err);
+    }
+    for (unsigned i = 0; i < UNIT && rc == SEAM_OK; i++) {
+        (void)snprintf(key, sizeof key, "u%02u", i);
+        rc = put(out, key, event, err);
+    }
+    return rc;
+}
+
+/* ---- opening and closing --------------------------------------------------------------------- */
+
+static int open_both(const struct seam_platform *os, struct both *b, struct seam_err *err)
+{
+    struct seam_options o = {.mode = SEAM_OPEN_CREATE, .platform = os, .stall_ms = UINT32_MAX};
+    struct seam_journal_options jo = {.platform = os};
+    struct seam_projection_options po = {.stream = LIT("s"), .projector = project, .platform = os,
+                                         .split_units = true, .atomic_reads = true, .batch = 4};
+    memset(b, 0, sizeof *b);
+    int rc = seam_open(JOURNAL, "/j", &o, &b->of_journal, err);
+    if (rc == SEAM_OK)
+        rc = seam_open(TABLE, "/t", &o, &b->of_table, err);
+    if (rc == SEAM_OK)
+        rc = seam_journal_open(b->of_journal, &jo, &b->j, err);
+    if (rc == SEAM_OK)
+        rc = seam_journal_stream(b->j, LIT("s"), true, &b->stream, err);
+    po.journal = b->j;
+    if (rc == SEAM_OK)
+        rc = seam_projection_open(b->of_table, LIT("t"), &po, &b->t, err);
+    return rc;
+}
+
+static int close_both(struct both *b, struct seam_err *err)
+{
+    int rc = seam_projection_close(b->t, err), more = seam_journal_close(b->j, err);
+    rc = rc == SEAM_OK ? more : rc;
+    more = seam_close(b->of_table, err);
+    rc = rc == SEAM_OK ? more : rc;
+    more = seam_close(b->of_journal, err);
+    return rc == SEAM_OK ? more : rc;
+}
+
+/* ---- work ------------------------------------------------------------------------------------ */
+
+static bool refused(int rc)
+{
+    return rc == SEAM_E_NOMEM || rc == SEAM_E_NO_SPACE || rc == SEAM_E_BUSY || rc == SEAM_E_IO ||
+           rc == SEAM_E_READ_ONLY || rc == SEAM_E_INVALID;
+}
+
+static int append(struct job *job, struct both *b, struct seam_err *err)
+{
+    unsigned char buf[1000];
+    uint64_t i = job->begun + 1;
+    struct seam_slice event = seam_bytes(buf, payload(i, 'a', buf));
+    uint32_t ack = i % 11 == 0 ? SEAM_ACK_POWER : SEAM_ACK_PROCESS;
+    job->begun = i;
+    int rc = seam_journal_append(b->j, b->stream, &event, 1, ack, NULL, err);
+    if (rc == SEAM_OK) {
+        job->process = i;
+        job->power = ack == SEAM_ACK_POWER ? i : job->power;
+    } else if (rc != SEAM_E_UNKNOWN) {
+        job->begun = i - 1;
+    }
+    return rc;
+}
+
+static int trim(struct job *job, struct both *b, struct seam_err *err)
+{
+    struct seam_retention keep = {.events = 30};
+    uint64_t first = 0;
+    int rc = seam_projection_sync(b->t, err);
+    if (rc != SEAM_OK)
+        return rc;
+    job->trim_begun = job->process > 30 ? job->process - 29 : 1;
+    rc = seam_journal_retain(b->j, b->stream, &keep, false, &first, err);
+    job->trimmed = first > job->trimmed ? first : job->trimmed;
+    return rc;
+}
+
+static int step(struct job *job, struct both *b, struct seam_err *err)
+{
+    int rc = append(job, b, err);
+    if (rc == SEAM_OK && job->begun % 3 == 0)
+        rc = seam_projection_catch_up(b->t, 0, NULL, err);
+    if (rc == SEAM_OK && job->begun % 23 == 0)
+        rc = trim(job, b, err);
+    return rc;
+}
+
+static void work(void *arg, const struct seam_platform *os, char text[static 256])
+{
+    struct job *job = arg;
+    bool faults = job->faults;
+    memset(job, 0, sizeof *job);
+    job->faults = faults;
+    job->trimmed = job->trim_begun = 1;
+    while (job->begun < EVENTS && text[0] == '\0') {
+        struct both b;
+        struct seam_err err = {.text = ""};
+        int rc = open_both(os, &b, &err);
+        for (uint64_t last = job->begun + 37; rc == SEAM_OK && job->begun < last && job->begun < EVENTS;)
+            rc = step(job, &b, &err);
+        bool gone = rc == SEAM_E_UNKNOWN || rc == SEAM_E_POISONED;
+        if (rc != SEAM_OK && (!job->faults || (!gone && !refused(rc))))
+            (void)snprintf(text, 256, "work: %s: %.200s", seam_code_name(rc), err.text);
+        int closed = close_both(&b, &err);
+        if (closed != SEAM_OK && !job->faults)
+            (void)snprintf(text, 256, "close: %.200s", err.text);
+        if (gone || closed != SEAM_OK) { /* a flush failed, and may have taken what a kill would keep */
+            job->process = job->power;
+            job->trimmed = 1;
+        }
+        if (rc != SEAM_OK || closed != SEAM_OK)
+            return;
+        job->power = job->process;
+    }
+}
+
+static uint64_t promised(void *arg)
+{
+    const struct job *job = arg;
+    return (job->begun * 1009 + job->power) * 1000003 + job->process * 31 + job->trim_begun;
+}
+
+/* ---- check ----------------------------------------------------------------------------------- */
+
+/* again: what an earlier check wrote behind the work's events may be there. */
+static void check_events(struct job *job, struct both *b, uint64_t first, uint64_t last, bool again,
+                         char text[static 256])
+{
+    unsigned char want[1000];
+    struct seam_journal_reader *r = NULL;
+    struct seam_event event;
+    struct seam_err err;
+    memset(job->marks, 'a', sizeof job->marks);
+    if (seam_journal_reader_open(b->j, b->stream, 0, NULL, &r, &err) != SEAM_OK) {
+        (void)snprintf(text, 256, "reader: %.200s", err.text);
+        return;
+    }
+    for (uint64_t i = first; i <= last && text[0] == '\0'; i++) {
+        size_t len = payload(i, 'a', want);
+        if (seam_journal_reader_next(r, &event, &err) != SEAM_OK)
+            (void)snprintf(text, 256, "event %llu: %.200s", (unsigned long long)i, err.text);
+        else if (again && event.data.len == len && ((const char *)event.data.ptr)[8] == 'b')
+            job->marks[i] = 'b';
+        else if (event.data.len != len || memcmp(event.data.ptr, want, len) != 0)
+            (void)snprintf(text, 256, "event %llu is another", (unsigned long long)i);
+    }
+    seam_journal_reader_close(r);
+}
+
+static void check_journal(struct job *job, struct both *b, bool power, uint64_t *seen,
+                          char text[static 256])
+{
+    struct seam_stream_info info;
+    struct seam_err err;
+    uint64_t least = power ? job->power : job->process;
+    if (seam_journal_info(b->j, b->stream, &info, &err) != SEAM_OK) {
+        (void)snprintf(text, 256, "info: %.200s", err.text);
+        return;
+    }
+    if (info.last < least || info.last > job->begun + (*seen != 0 ? 6 : 0))
+        (void)snprintf(text, 256, "%llu events, not %llu to %llu", (unsigned long long)info.last,
+                       (unsigned long long)least, (unsigned long long)job->begun);
+    else if (info.first > job->trim_begun || (!power && info.first < job->trimmed))
+        (void)snprintf(text, 256, "begins at %llu, not %llu to %llu", (unsigned long long)info.first,
+                       (unsigned long long)job->trimmed, (unsigned long long)job->trim_begun);
+    else if (*seen != 0 && info.last + 1 < *seen)
+        (void)snprintf(text, 256, "%llu events after %llu had been seen", (unsigned long long)info.last,
+                       (unsigned long long)(*seen - 1));
+    else
+        check_events(job, b, info.first, info.last, *seen != 0, text);
+    *seen = info.last + 1;
+}
+
+/* The newest event up to `at` that was put at the key; 0: none. */
+static uint64_t owner(const char *key, uint64_t at)
+{
+    for (uint64_t i = at; i > 0; i--)
+        if (key[0] == 'u' ? is_unit(i) : !is_unit(i) && i % SLOTS == (uint64_t)(key[1] - '0'))
+            return i;
+    return 0;
+}
+
+static void check_key(const struct job *job, struct both *b, struct seam_view *view, const char *key,
+                      uint64_t at, char text[static 256])
+{
+    char mark = 0;
+    struct seam_pin pin = {0};
+    struct seam_err err;
+    uint64_t got = 0, want = owner(key, at);
+    int rc = seam_projection_get(b->t, view, seam_bytes(key, strlen(key)), &pin, &err);
+    if (rc == SEAM_OK && pin.value.len == 9) {
+        memcpy(&got, pin.value.ptr, 8);
+        mark = ((const char *)pin.value.ptr)[8];
+    }
+    if (rc != SEAM_OK && rc != SEAM_NOTFOUND)
+        (void)snprintf(text, 256, "key %s: %.200s", key, err.text);
+    else if (got != want || (want > 0 && mark != job->marks[want]))
+        (void)snprintf(text, 256, "key %s at %llu: of event %llu, not %llu", key,
+                       (unsigned long long)at, (unsigned long long)got, (unsigned long long)want);
+    seam_unpin(&pin);
+}
+
+static void check_table(const struct job *job, struct both *b, char text[static 256])
+{
+    struct seam_view *view = NULL;
+    struct seam_position at;
+    struct seam_err err;
+    char key[16];
+    if (seam_view_open(b->t, &view, &err) != SEAM_OK) {
+        (void)snprintf(text, 256, "view: %.200s", err.text);
+        return;
+    }
+    seam_view_position(view, &at);
+    if (at.parts > 0)
+        (void)snprintf(text, 256, "a view shows part %u of %u", at.part, at.parts);
+    for (unsigned i = 0; i < SLOTS && text[0] == '\0'; i++) {
+        (void)snprintf(key, sizeof key, "k%u", i);
+        check_key(job, b, view, key, at.sequence, text);
+    }
+    for (unsigned i = 0; i < UNIT && text[0] == '\0'; i++) {
+        (void)snprintf(key, sizeof key, "u%02u", i);
+        check_key(job, b, view, key, at.sequence, text);
+    }
+    seam_view_close(view);
+}
+
+/* New events take the next numbers, and the projection takes them too. */
+static int go_on(struct job *job, struct both *b, struct seam_err *err)
+{
+    unsigned char buf[1000];
+    struct seam_stream_info info;
+    int rc = seam_journal_info(b->j, b->stream, &info, err);
+    for (int i = 0; i < 6 && rc == SEAM_OK; i++) {
+        struct seam_append appended;
+        struct seam_slice event = seam_bytes(buf, payload(info.last + 1 + (uint64_t)i, 'b', buf));
+        rc = seam_journal_append(b->j, b->stream, &event, 1, SEAM_ACK_POWER, &appended, err);
+        if (rc == SEAM_OK && appended.last != info.last + 1 + (uint64_t)i)
+            rc = seam_fail(err, SEAM_E_CORRUPT, "an event was given a number that is not the next");
+        job->marks[info.last + 1 + (uint64_t)i] = 'b';
+    }
+    return rc == SEAM_OK ? seam_projection_catch_up(b->t, 0, NULL, err) : rc;
+}
+
+static void check(void *arg, const struct seam_platform *os, bool power, uint64_t *seen,
+                  char text[static 256])
+{
+    struct job *job = arg;
+    struct both b;
+    struct seam_err err;
+    int rc = open_both(os, &b, &err);
+    if (rc != SEAM_OK)
+        (void)snprintf(text, 256, "open: %s: %.200s", seam_code_name(rc), err.text);
+    if (text[0] == '\0')
+        check_journal(job, &b, power, seen, text);
+    if (text[0] == '\0')
+        check_table(job, &b, text);
+    rc = text[0] == '\0' ? go_on(job, &b, &err) : SEAM_OK;
+    if (rc != SEAM_OK)
+        (void)snprintf(text, 256, "going on: %s: %.200s", seam_code_name(rc), err.text);
+    *seen += text[0] == '\0' ? 6 : 0;
+    if (text[0] == '\0')
+        check_table(job, &b, text);
+    rc = close_both(&b, &err);
+    if (rc != SEAM_OK && text[0] == '\0')
+        (void)snprintf(text, 256, "close: %.200s", err.text);
+}
+
+/* ---- tests ----------------------------------------------------------------------------------- */
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define EVERY 80
+#else
+#define EVERY 16
+#endif
+
+static struct sim_search search_of(struct job *job)
+{
+    struct sim_search s = {.seed = support_seed(), .work = work, .promised = promised,
+                           .check = check, .arg = job};
+    s.every = (uint32_t)support_number("SEAM_EVERY", EVERY);
+    s.random = 4;
+    s.nested = 60;
+    return s;
+}
+
+static void report(const struct sim_search *s)
+{
+    print_message("%llu calls, %llu states, %llu distinct, %llu in recovery\n",
+                  (unsigned long long)s->calls, (unsigned long long)s->states,
+                  (unsigned long long)s->distinct, (unsigned long long)s->nested_states);
+    if (s->violations > 0)
+        print_message("%llu violations; the first: %s\n", (unsigned long long)s->violations, s->first);
+    assert_int_equal(s->violations, 0);
+}
+
+static void test_crashes(void **state)
+{
+    (void)state;
+    struct job job = {.faults = false};
+    struct sim_search s = search_of(&job);
+    sim_search_crashes(&s);
+    report(&s);
+}
+
+static void test_errors(void **state)
+{
+    static const int errors[] = {EIO, ENOSPC, EINTR, 0};
+    (void)state;
+    struct job job = {.faults = true};
+    struct sim_search s = search_of(&job);
+    sim_search_errors(&s, errors, sizeof errors / sizeof errors[0], s.every);
+    report(&s);
+}
+
+static void test_no_memory(void **state)
+{
+    (void)state;
+    struct job job = {.faults = true};
+    struct sim_search s = search_of(&job);
+    sim_search_allocations(&s, s.every * 2);
+    report(&s);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_crashes), cmocka_unit_test(test_errors),
+                                       cmocka_unit_test(test_no_memory)};
+    int rc = support_begin(argc, argv);
+    return rc ? rc : cmocka_run_group_tests(tests, NULL, NULL);
+}
