@@ -69,7 +69,7 @@ static struct vlog *open_bare(int *ret_dir)
 static int one_group(int at)
 {
     static char value[VALUE];
-    static char keys[MEMBERS][4];
+    static char keys[MEMBERS][16];
     struct seam_op ops[MEMBERS];
     struct seam_commit commits[MEMBERS];
     struct seam_member m[MEMBERS];
