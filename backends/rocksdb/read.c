@@ -154,8 +154,8 @@ int seam_rocksdb_near(struct seam_engine *e, void *snap, struct seam_slice lower
                       struct seam_slice upper, enum seam_move how, struct seam_slice at,
                       struct seam_pin *ret, struct seam_err *err)
 {
-    void *cursor;
-    struct seam_slice key, value;
+    void *cursor = NULL;
+    struct seam_slice key = {NULL, 0}, value = {NULL, 0};
     int rc = seam_rocksdb_cursor_open(e, snap, lower, upper, &cursor, err);
     if (rc != SEAM_OK)
         return rc;
