@@ -299,6 +299,21 @@ void seam_db_limits(const struct seam_db *db, struct seam_limits *ret)
     *ret = db->limits;
 }
 
+int seam_db_dir(const struct seam_db *db)
+{
+    return db->sd ? seam_storedir_top(db->sd) : -1;
+}
+
+const struct seam_platform *seam_db_platform(const struct seam_db *db)
+{
+    return db->os;
+}
+
+bool seam_db_read_only(const struct seam_db *db)
+{
+    return db->read_only;
+}
+
 const char *seam_db_engine(const struct seam_db *db)
 {
     return db->name;

@@ -570,6 +570,11 @@ bool seam_storedir_fresh(const struct seam_storedir *sd)
     return sd->begun && !sd->made;
 }
 
+int seam_storedir_top(const struct seam_storedir *sd)
+{
+    return sd->dir;
+}
+
 int seam_storedir_dir(const struct seam_storedir *sd)
 {
     return sd->engine_dir;

@@ -27,6 +27,7 @@ bool seam_storedir_fresh(const struct seam_storedir *sd);
  * The descriptor stays the same; each path stays valid until close. An engine that keeps paths has
  * to be closed before seam_storedir_made and opened again after it. */
 int seam_storedir_dir(const struct seam_storedir *sd);
+int seam_storedir_top(const struct seam_storedir *sd); /* DIR itself, until close */
 const char *seam_storedir_path(const struct seam_storedir *sd);
 /* Turns what the engine made into a store: engine.new flushed and renamed, EPOCH and STORE written,
  * flushed and renamed, DIR and its parent flushed. The files in engine.new are the engine's to

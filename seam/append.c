@@ -264,11 +264,28 @@ static void done(struct seam_journal *j, struct chunk *c, const struct seam_acke
         seam_j_all_durable(j);
     if (j->waiters > 0)
         pthread_cond_broadcast(&j->grew);
+    j->shown_group = c->group.number;
+    j->shown_chain = c->group.chain;
     pthread_mutex_unlock(&j->lock);
     j->group_no = c->group.number;
     j->chain = c->group.chain;
     j->state = c->group.state;
     j->time_ns = c->group.time_ns;
+}
+
+/* A group that is durable is told to the witness; where that is part of the ack and fails, the group
+ * holds, but its ack does not. */
+static int witness(struct seam_journal *j, const struct chunk *c, const struct seam_acked *acked,
+                   struct seam_err *err)
+{
+    if (acked->given < SEAM_ACK_POWER)
+        return SEAM_OK;
+    int rc = seam_w_durable(j, c->group.number, c->group.chain, err);
+    if (rc == SEAM_OK)
+        return rc;
+    seam_j_poison(j);
+    err->code = SEAM_E_UNKNOWN;
+    return SEAM_E_UNKNOWN;
 }
 
 /* Commits one chunk. On failure the numbers it was given are free again. */
@@ -279,10 +296,12 @@ static int commit_chunk(struct seam_journal *j, struct chunk *c, struct seam_ack
     int rc = build(j, c, &record_key, err);
     if (rc == SEAM_OK)
         rc = seam_write(j->db, j->ops, c->events + 1, c->ack, ret_acked, err);
-    if (rc == SEAM_OK)
+    if (rc == SEAM_OK) {
         done(j, c, ret_acked);
-    else if (rc == SEAM_E_UNKNOWN || rc == SEAM_E_POISONED)
+        rc = witness(j, c, ret_acked, err);
+    } else if (rc == SEAM_E_UNKNOWN || rc == SEAM_E_POISONED) {
         seam_j_poison(j);
+    }
     for (struct seam_jstream *s = c->touched; s != NULL; s = s->next_touched)
         s->touched = false;
     return rc;

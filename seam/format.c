@@ -8,6 +8,7 @@
 enum { MAGIC_EVENT = 0xE5, MAGIC_GROUP = 0x67, MAGIC_STREAM = 0xC5 };
 
 static const char magic_journal[8] = {'S', 'E', 'A', 'M', 'J', 'R', 'N', 'L'};
+static const char magic_witness[8] = {'S', 'E', 'A', 'M', 'W', 'T', 'N', 'S'};
 static const char magic_projection[8] = {'S', 'E', 'A', 'M', 'P', 'R', 'O', 'J'};
 
 void seam_fmt_begin(struct seam_fmt_key *key, struct seam_slice prefix, uint8_t tag)
@@ -59,6 +60,7 @@ void seam_fmt_journal_write(uint8_t out[SEAM_FMT_JOURNAL], const struct seam_fmt
     memcpy(out, magic_journal, 8);
     seam_put16(out + 8, SEAM_FMT_VERSION);
     memcpy(out + 16, in->uuid, 16);
+    seam_put32(out + 12, in->witness ? 1 : 0);
     seam_put64(out + 32, in->first_group);
     seam_put32(out + 44, seam_crc32c(0, out, 44));
 }
@@ -76,6 +78,7 @@ int seam_fmt_journal_read(struct seam_slice value, struct seam_fmt_journal *ret,
         return seam_fail(err, SEAM_E_CORRUPT, "the journal's record is damaged");
     memcpy(ret->uuid, p + 16, 16);
     ret->first_group = seam_get64(p + 32);
+    ret->witness = (seam_get32(p + 12) & 1) != 0;
     if (ret->first_group == 0)
         return seam_fail(err, SEAM_E_CORRUPT, "the journal's record holds a zero");
     return SEAM_OK;
@@ -271,6 +274,36 @@ void seam_fmt_group_entry_read(struct seam_slice value, size_t index,
     ret->stream = seam_get32(p);
     ret->crc = seam_get32(p + 4);
     ret->last = seam_get64(p + 8);
+}
+
+/* ---- the witness ------------------------------------------------------------------------- */
+
+void seam_fmt_witness_write(uint8_t out[SEAM_FMT_WITNESS], const struct seam_fmt_witness *in)
+{
+    memcpy(out, magic_witness, 8);
+    seam_put16(out + 8, SEAM_FMT_VERSION);
+    seam_put16(out + 10, 0);
+    seam_put32(out + 12, in->chain);
+    memcpy(out + 16, in->uuid, 16);
+    seam_put64(out + 32, in->epoch);
+    seam_put64(out + 40, in->group);
+    seam_put32(out + 48, 0);
+    seam_put32(out + 52, seam_crc32c(0, out, 52));
+}
+
+int seam_fmt_witness_read(const uint8_t p[SEAM_FMT_WITNESS], struct seam_fmt_witness *ret,
+                          struct seam_err *err)
+{
+    if (memcmp(p, magic_witness, 8) != 0 || seam_get32(p + 52) != seam_crc32c(0, p, 52))
+        return seam_fail(err, SEAM_E_CORRUPT, "a slot of the witness is damaged");
+    int rc = check_version(seam_get16(p + 8), seam_get16(p + 10), "the witness", err);
+    if (rc != SEAM_OK)
+        return rc;
+    ret->chain = seam_get32(p + 12);
+    memcpy(ret->uuid, p + 16, 16);
+    ret->epoch = seam_get64(p + 32);
+    ret->group = seam_get64(p + 40);
+    return SEAM_OK;
 }
 
 /* ---- projections ------------------------------------------------------------------------- */

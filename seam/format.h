@@ -126,6 +126,7 @@ void seam_fmt_add64(struct seam_fmt_key *key, uint64_t v);
 struct seam_fmt_journal {
     uint8_t uuid[16];
     uint64_t first_group; /* oldest group record still there */
+    bool witness;         /* a WITNESS file has been made */
 };
 
 void seam_fmt_journal_write(uint8_t out[SEAM_FMT_JOURNAL], const struct seam_fmt_journal *in);
@@ -193,6 +194,21 @@ int seam_fmt_group_read(uint64_t number, struct seam_slice value, struct seam_fm
                         struct seam_err *err);
 void seam_fmt_group_entry_read(struct seam_slice value, size_t index,
                                struct seam_fmt_group_entry *ret);
+
+/* ---- the witness ------------------------------------------------------------------------- */
+
+enum { SEAM_FMT_WITNESS = 56, SEAM_WITNESS_BLOCK = 4096 }; /* two slots, each in a block */
+
+struct seam_fmt_witness {
+    uint8_t uuid[16];
+    uint64_t epoch, group;
+    uint32_t chain;
+};
+
+void seam_fmt_witness_write(uint8_t out[SEAM_FMT_WITNESS], const struct seam_fmt_witness *in);
+/* A slot that is damaged or was never written: E_CORRUPT. */
+int seam_fmt_witness_read(const uint8_t p[SEAM_FMT_WITNESS], struct seam_fmt_witness *ret,
+                          struct seam_err *err);
 
 /* ---- projections ------------------------------------------------------------------------- */
 

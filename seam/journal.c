@@ -284,11 +284,17 @@ int seam_journal_sync(struct seam_journal *journal, enum seam_ack level, struct 
     int rc = take_marks(journal, &marks, &n, err);
     if (rc != SEAM_OK)
         return rc;
+    pthread_mutex_lock(&journal->lock);
+    uint64_t group = journal->shown_group;
+    uint32_t chain = journal->shown_chain;
+    pthread_mutex_unlock(&journal->lock);
     rc = seam_sync(journal->db, level, err);
-    if (rc == SEAM_OK && level == SEAM_ACK_POWER)
+    if (rc == SEAM_OK && level == SEAM_ACK_POWER) {
         raise_marks(journal, marks, n);
-    else if (rc == SEAM_E_UNKNOWN || rc == SEAM_E_POISONED)
+        rc = seam_w_durable(journal, group, chain, err);
+    } else if (rc == SEAM_E_UNKNOWN || rc == SEAM_E_POISONED) {
         seam_j_poison(journal);
+    }
     journal->os->free(journal->os->ctx, marks);
     return rc;
 }
@@ -340,6 +346,7 @@ static void free_journal(struct seam_journal *j)
     os->free(os->ctx, j->envelopes);
     os->free(os->ctx, j->record);
     seam_group_close(j->group);
+    seam_w_end(j);
     pthread_cond_destroy(&j->grew);
     pthread_mutex_destroy(&j->lock);
     os->free(os->ctx, j);
@@ -381,6 +388,14 @@ static int new_journal(struct seam_db *db, const struct seam_journal_options *o,
         os->free(os->ctx, j);
         return seam_fail(err, SEAM_E_NOMEM, "no memory for a journal's locks");
     }
+    j->accept_loss = o->accept_loss;
+    int failed = seam_w_init(j, o);
+    if (failed != 0) {
+        pthread_cond_destroy(&j->grew);
+        pthread_mutex_destroy(&j->lock);
+        os->free(os->ctx, j);
+        return seam_fail_os(err, failed, "cannot make the locks of a journal");
+    }
     struct seam_group_config config = {.run = seam_j_run, .ctx = j};
     config.max_members = o->group_events;
     config.fill_wait_us = o->fill_wait_us == 0            ? FILL_WAIT_US
@@ -416,6 +431,20 @@ int seam_journal_open(struct seam_db *db, const struct seam_journal_options *opt
     return SEAM_OK;
 }
 
+/* What was appended last is made durable, so that the witness can speak for it. */
+static int last_words(struct seam_journal *j, struct seam_err *err)
+{
+    if (j->witness.fd < 0 || seam_db_read_only(j->db) || atomic_load(&j->poisoned) ||
+        seam_db_poisoned(j->db))
+        return SEAM_OK;
+    int rc = SEAM_OK;
+    if (j->shown_group > j->witness.want.group)
+        rc = seam_sync(j->db, SEAM_ACK_POWER, err);
+    if (rc == SEAM_OK)
+        rc = seam_w_durable(j, j->shown_group, j->shown_chain, err);
+    return rc == SEAM_OK ? seam_w_write(j, err) : rc;
+}
+
 int seam_journal_close(struct seam_journal *journal, struct seam_err *err)
 {
     if (journal == NULL)
@@ -426,8 +455,9 @@ int seam_journal_close(struct seam_journal *journal, struct seam_err *err)
     if (readers > 0)
         return seam_fail(err, SEAM_E_BUSY, "the journal has %u open readers: close them first",
                          readers);
+    int rc = last_words(journal, err);
     free_journal(journal);
-    return SEAM_OK;
+    return rc;
 }
 
 struct seam_db *seam_journal_db(const struct seam_journal *journal)

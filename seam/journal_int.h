@@ -40,6 +40,22 @@ struct seam_jhold {
     struct seam_slice name; /* who it is; the owner's bytes */
 };
 
+struct seam_jwitness {
+    enum seam_witness_mode mode;
+    uint32_t ms;
+    const struct seam_platform *os; /* the db's, as dir is */
+    int dir, fd;                    /* fd -1: there is none */
+    char name[8 + 2 * SEAM_JOURNAL_PREFIX_MAX + 8];
+    struct seam_fmt_witness seen;   /* at open */
+    pthread_mutex_t lock;           /* guards all below; held while a slot is written */
+    pthread_cond_t wake;
+    pthread_t thread;
+    bool has_thread, stop, due;
+    uint32_t slot;                  /* to be written next */
+    struct seam_fmt_witness want;
+    int failed;                     /* errno of a lazy write */
+};
+
 struct seam_journal {
     struct seam_db *db;
     const struct seam_platform *os;
@@ -47,6 +63,8 @@ struct seam_journal {
     struct seam_limits limits;
     uint8_t uuid[16];
     uint64_t first_group;
+    bool has_witness, accept_loss;
+    struct seam_jwitness witness;
     struct seam_slice prefix;
     uint8_t prefix_bytes[SEAM_JOURNAL_PREFIX_MAX];
     atomic_bool poisoned;
@@ -59,6 +77,8 @@ struct seam_journal {
     uint32_t streams, streams_cap;
     struct seam_jstream *dirty;
     struct seam_jhold *holds;
+    uint64_t shown_group; /* the newest, and its chain, for those who do not lead */
+    uint32_t shown_chain;
 
     /* The leader's own: */
     uint64_t group_no, time_ns, state;
@@ -97,6 +117,22 @@ void seam_j_hold_add(struct seam_journal *j, struct seam_jhold *hold);
 /* Raises, and never lowers. */
 void seam_j_hold_move(struct seam_journal *j, struct seam_jhold *hold, uint64_t sequence);
 void seam_j_hold_remove(struct seam_journal *j, struct seam_jhold *hold);
+/* ---- witness.c --------------------------------------------------------------------------- */
+
+int seam_w_init(struct seam_journal *j, const struct seam_journal_options *o); /* 0 or an errno */
+void seam_w_end(struct seam_journal *j);
+/* There is no journal: nor may there be a witness that saw one. */
+int seam_w_remains(struct seam_journal *j, struct seam_err *err);
+/* Makes the file, where there is to be one. */
+int seam_w_make(struct seam_journal *j, struct seam_err *err);
+/* Holds what was loaded to the file. */
+int seam_w_check(struct seam_journal *j, bool accept_loss, struct seam_err *err);
+int seam_w_start(struct seam_journal *j, struct seam_err *err);
+/* All groups up to this one survive a power cut. */
+int seam_w_durable(struct seam_journal *j, uint64_t group, uint32_t chain, struct seam_err *err);
+/* Writes now what is due; tells of lazy writes that failed. */
+int seam_w_write(struct seam_journal *j, struct seam_err *err);
+
 /* The group's run function. */
 void seam_j_run(void *ctx, struct seam_member *first, size_t n);
 

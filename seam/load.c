@@ -29,12 +29,19 @@ static int refuse_remains(struct seam_journal *j, struct seam_err *err)
 static int create(struct seam_journal *j, struct seam_slice key, struct seam_err *err)
 {
     int rc = refuse_remains(j, err);
+    if (rc == SEAM_OK)
+        rc = seam_w_remains(j, err);
     if (rc != SEAM_OK)
         return rc;
     struct seam_fmt_journal own = {.first_group = 1};
     int n = j->os->random(j->os->ctx, own.uuid, sizeof(own.uuid));
     if (n < 0)
         return seam_fail_os(err, -n, "no random bytes for the journal's id");
+    memcpy(j->uuid, own.uuid, sizeof(j->uuid));
+    rc = seam_w_make(j, err);
+    if (rc != SEAM_OK)
+        return rc;
+    own.witness = j->has_witness;
     uint8_t value[SEAM_FMT_JOURNAL];
     seam_fmt_journal_write(value, &own);
     struct seam_op op = {SEAM_PUT, key, {value, sizeof(value)}, {NULL, 0}};
@@ -43,10 +50,8 @@ static int create(struct seam_journal *j, struct seam_slice key, struct seam_err
     rc = seam_write(j->db, &op, 1, ack, NULL, err);
     if (rc == SEAM_E_READ_ONLY)
         return seam_fail(err, SEAM_E_NO_STORE, "there is no journal in this store");
-    if (rc == SEAM_OK) {
-        memcpy(j->uuid, own.uuid, sizeof(j->uuid));
+    if (rc == SEAM_OK)
         j->first_group = own.first_group;
-    }
     return rc;
 }
 
@@ -66,6 +71,7 @@ static int load_own(struct seam_journal *j, struct seam_err *err)
     if (rc == SEAM_OK) {
         memcpy(j->uuid, own.uuid, sizeof(j->uuid));
         j->first_group = own.first_group;
+        j->has_witness = own.witness;
     }
     return rc;
 }
@@ -294,7 +300,41 @@ static int make_durable(struct seam_journal *j, struct seam_err *err)
         return rc;
     for (uint32_t i = 0; rc == SEAM_OK && i < j->streams; i++)
         j->by_id[i]->durable = j->by_id[i]->last;
+    j->shown_group = j->group_no;
+    j->shown_chain = j->chain;
     return SEAM_OK;
+}
+
+/* A journal that was made without a witness gets one: the file first, then the word that it is
+ * there. */
+static int adopt_witness(struct seam_journal *j, struct seam_err *err)
+{
+    if (j->has_witness)
+        return SEAM_OK;
+    int rc = seam_w_make(j, err);
+    if (rc != SEAM_OK || !j->has_witness)
+        return rc;
+    struct seam_fmt_key key;
+    uint8_t value[SEAM_FMT_JOURNAL];
+    struct seam_fmt_journal own = {.first_group = j->first_group, .witness = true};
+    memcpy(own.uuid, j->uuid, sizeof(own.uuid));
+    seam_fmt_begin(&key, j->prefix, SEAM_TAG_JOURNAL);
+    seam_fmt_journal_write(value, &own);
+    struct seam_op op = {SEAM_PUT, seam_fmt_slice(&key), {value, sizeof(value)}, {NULL, 0}};
+    uint32_t ack = j->limits.best < SEAM_ACK_POWER ? (uint32_t)j->limits.best : SEAM_ACK_POWER;
+    return seam_write(j->db, &op, 1, ack, NULL, err);
+}
+
+static int witness(struct seam_journal *j, struct seam_err *err)
+{
+    int rc = seam_w_check(j, j->accept_loss, err);
+    if (rc == SEAM_OK)
+        rc = adopt_witness(j, err);
+    if (rc == SEAM_OK)
+        rc = seam_w_durable(j, j->group_no, j->chain, err);
+    if (rc == SEAM_OK)
+        rc = seam_w_write(j, err);
+    return rc == SEAM_OK ? seam_w_start(j, err) : rc;
 }
 
 int seam_j_load(struct seam_journal *j, struct seam_err *err)
@@ -310,5 +350,5 @@ int seam_j_load(struct seam_journal *j, struct seam_err *err)
         rc = check_ends(j, err);
     if (rc == SEAM_OK)
         rc = make_durable(j, err);
-    return rc;
+    return rc == SEAM_OK ? witness(j, err) : rc;
 }

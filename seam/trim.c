@@ -136,7 +136,7 @@ static void fill_ops(const struct seam_journal *j, const struct seam_jstream *s,
         add(o, SEAM_DELETE_RANGE, &o->keys[1], seam_fmt_slice(&o->keys[2]));
     }
     if (group > j->first_group) {
-        struct seam_fmt_journal own = {.first_group = group};
+        struct seam_fmt_journal own = {.first_group = group, .witness = j->has_witness};
         memcpy(own.uuid, j->uuid, sizeof own.uuid);
         seam_fmt_begin(&o->keys[3], j->prefix, SEAM_TAG_JOURNAL);
         seam_fmt_journal_write(o->journal, &own);

@@ -42,6 +42,9 @@ static bool is_unit(uint64_t sequence)
     return sequence % 9 == 4;
 }
 
+/* Of the journal's modes those without a thread. */
+static enum seam_witness_mode witness;
+
 static size_t payload(uint64_t sequence, char mark, unsigned char *buf)
 {
     size_t len = (size_t)(sequence * 131 % 900);
@@ -82,7 +85,7 @@ static int project(void *ctx, const struct seam_event *event, struct seam_emit *
 static int open_both(const struct seam_platform *os, struct both *b, struct seam_err *err)
 {
     struct seam_options o = {.mode = SEAM_OPEN_CREATE, .platform = os, .stall_ms = UINT32_MAX};
-    struct seam_journal_options jo = {.platform = os};
+    struct seam_journal_options jo = {.platform = os, .witness = witness};
     struct seam_projection_options po = {.stream = LIT("s"), .projector = project, .platform = os,
                                          .split_units = true, .atomic_reads = true, .batch = 4};
     memset(b, 0, sizeof *b);
@@ -368,10 +371,13 @@ static void report(const struct sim_search *s)
 static void test_crashes(void **state)
 {
     (void)state;
-    struct job job = {.faults = false};
-    struct sim_search s = search_of(&job);
-    sim_search_crashes(&s);
-    report(&s);
+    for (int i = 0; i < 2; i++) {
+        struct job job = {.faults = false};
+        struct sim_search s = search_of(&job);
+        witness = i == 0 ? SEAM_WITNESS_EVERY_ACK : SEAM_WITNESS_AT_CLOSE;
+        sim_search_crashes(&s);
+        report(&s);
+    }
 }
 
 static void test_errors(void **state)

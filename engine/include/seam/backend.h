@@ -229,6 +229,15 @@ SEAM_API void seam_ledger_give(struct seam_ledger *ledger, uint64_t amount, uint
 SEAM_API void seam_ledger_set_cap(struct seam_ledger *ledger, uint64_t cap);
 SEAM_API uint64_t seam_ledger_promised(struct seam_ledger *ledger);
 
+/* ---- for layers above a db --------------------------------------------------------------- */
+
+/* The store's directory DIR, for small files of a layer's own beside STORE: a descriptor of the db's
+ * platform, valid until seam_close; -1 for a volatile engine. Names that Seam itself uses there are
+ * STORE, LOCK, EPOCH, engine, each with .new, and those that begin with WITNESS. */
+SEAM_API int seam_db_dir(const struct seam_db *db);
+SEAM_API const struct seam_platform *seam_db_platform(const struct seam_db *db);
+SEAM_API bool seam_db_read_only(const struct seam_db *db);
+
 /* ---- group commit: leader and followers -------------------------------------------------- */
 
 struct seam_group;

@@ -66,7 +66,8 @@ extern "C" {
     X(E_PERMISSION, -17, "the system refuses access")                                            \
     X(E_FORKED, -18, "the handle was opened before fork(): open the store again in the child")   \
     X(E_MISUSE, -19, "the caller broke a lifetime or order rule (found by the strict wrapper)")  \
-    X(E_NEEDS_HISTORY, -20, "events that were trimmed would be needed")
+    X(E_NEEDS_HISTORY, -20, "events that were trimmed would be needed")                          \
+    X(E_LOST, -21, "what was known to be safe is not there any more, or not the same")
 
 enum seam_code {
 #define SEAM_CODE_ENUM(name, value, text) SEAM_##name = value,

@@ -36,6 +36,19 @@ struct seam_journal_reader;
 
 /* ---- open and close ---------------------------------------------------------------------- */
 
+/* THE WITNESS. A file beside the engine's notes the last group that is known to be durable, with a
+ * checksum chain over all before it. What an engine loses without a word, by rot or because an older
+ * copy was put in its place, is so found at the next open: E_LOST. Damage older than the witness is
+ * always found, younger is not: how much later it is written is this mode. It costs one small flush
+ * each time. A volatile engine, or one that does not give POWER, has none. */
+enum seam_witness_mode {
+    SEAM_WITNESS_LAZY,      /* witness_ms after the first group it does not know yet, by a thread of
+                               the journal's; at open, sync and close too */
+    SEAM_WITNESS_EVERY_ACK, /* before an ack at POWER is given */
+    SEAM_WITNESS_AT_CLOSE,  /* at open and close only */
+    SEAM_WITNESS_NONE       /* neither looked at nor written */
+};
+
 /* Zero-initialised is the default. */
 struct seam_journal_options {
     struct seam_slice prefix; /* every key begins with it; copied. Two journals on one db need
@@ -43,18 +56,24 @@ struct seam_journal_options {
     uint32_t group_events;    /* most appends in one group; 0: 1024 */
     uint32_t fill_wait_us;    /* longest wait for a group to fill, and never more than half of what
                                  a group takes; 0: 200; UINT32_MAX: never wait */
-    const struct seam_platform *platform; /* clock, memory, randomness; NULL: the system's */
+    enum seam_witness_mode witness;
+    uint32_t witness_ms; /* LAZY; 0: 100 */
+    bool accept_loss;    /* open in spite of E_LOST, or of a WITNESS that is damaged or another
+                            journal's, at what is there: from then on that is what is witnessed */
+    const struct seam_platform *platform; /* clock, memory, randomness; NULL: the system's. The
+                                             witness is written with the db's */
 };
 
 /* Opens the journal in db, or makes an empty one where there is none. options may be NULL. The db
  * is borrowed until seam_journal_close. Each stream's end is found by one seek and held against the
  * group records. Errors: E_CORRUPT (what is stored does not agree with itself), E_MISMATCH (another
- * format version), E_NO_STORE (none there, and the db is read-only), E_INVALID, and those of reads
- * and writes. */
+ * format version; a witness of another journal), E_LOST (what the witness saw is not there),
+ * E_NO_STORE (none there, and the db is read-only), E_INVALID, and those of reads and writes. */
 SEAM_API int seam_journal_open(struct seam_db *db, const struct seam_journal_options *options,
                                struct seam_journal **ret, struct seam_err *err);
 
-/* E_BUSY while readers are open, and the journal stays open. No call on it may be going on. The db
+/* E_BUSY while readers are open, and the journal stays open. Another error: it is closed, but its last
+ * flush or its witness failed: acks given stand. No call on it may be going on. The db
  * stays open. NULL is allowed. */
 SEAM_API int seam_journal_close(struct seam_journal *journal, struct seam_err *err);
 
