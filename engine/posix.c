@@ -18,6 +18,7 @@
 #include <time.h>
 #include <unistd.h>
 #if defined(__linux__)
+#include <sys/mman.h>
 #include <sys/random.h>
 #endif
 
@@ -391,6 +392,16 @@ static void sys_free(void *ctx, void *ptr)
     free(ptr);
 }
 
+static void sys_huge(void *ctx, void *ptr, size_t len)
+{
+    (void)ctx;
+#if defined(__linux__) && defined(MADV_HUGEPAGE)
+    (void)madvise(ptr, len, MADV_HUGEPAGE);
+#else
+    (void)ptr, (void)len;
+#endif
+}
+
 static const struct seam_platform system_table = {
     .ctx = NULL,
     .open = sys_open,
@@ -417,6 +428,7 @@ static const struct seam_platform system_table = {
     .sleep_us = sys_sleep_us,
     .alloc = sys_alloc,
     .free = sys_free,
+    .huge = sys_huge,
 };
 
 const struct seam_platform *seam_platform_system(void)

@@ -4,13 +4,23 @@
  * flushed; the spares that are ready hold all that tickets were promised, however the frames come;
  * a number is never given twice while its file exists.
  *
- * PROMISES. Frames f1, f2 ... of at most m bytes each, in any order, fit into spares of payload p1,
- * p2 ... if the sum of all f is at most the sum of all (p - m): each spare but the last wastes less
- * than one frame. A frame so large that this would waste too much is promised a segment of its own.
- * It may come between the others, and then takes room of the segment that the log is in, on which
- * they may count: by ending it early, so its own segment has room for a whole usual segment behind
- * the frame, which makes up for whatever was left in the one before; or by going into it, and then
- * its own segment becomes a spare unless the promises are kept without it. */
+ * PROMISES. Let P be the sum of what tickets were promised, m the largest of those, and count a
+ * segment with the bytes b still free in it as c(b) = max(0, min(b, usual) - m), usual being what one
+ * of the usual size holds. At any time
+ *
+ *     P <= c(room left in the log's last segment) + the sum of c(payload) of the spares.
+ *
+ *   - A ticket is given only when the spares alone make it true, with it and its m.
+ *   - A frame f <= m that goes into the last segment takes f off P and at most f off the right side.
+ *   - One that does not fit there found less room than m, so that segment counted as nothing; P >= f,
+ *     so some spare counts, and holds it. It counts as much in the log as it did among the spares.
+ *   - Taking a ticket back takes it off P; m never grows by that.
+ *   - A frame so large that m would waste too much is no part of P: it has a segment of its own, with
+ *     a usual segment's bytes behind the frame. If the log goes on there, that makes up for all that
+ *     the one before could count as; if the frame goes into the last one, which may be counted on, then
+ *     its own becomes a spare, unless the spares alone suffice.
+ * P falls in the ledger after the frame was written, and the ledger's m falls only when P is 0, so
+ * what a ticket is asked is more than the above. */
 #include "log.h"
 
 #include <errno.h>
@@ -54,6 +64,7 @@ void vlog_segment_remove(struct vlog *v, struct vlog_segment *s)
 
 /* ---- making ---------------------------------------------------------------------------------- */
 
+/* Sent to the device piece by piece: one flush of all of it would stand before the log's own. */
 static int write_zeros(struct vlog *v, int fd, uint64_t from, uint64_t to)
 {
     int rc = 0;
@@ -68,6 +79,8 @@ static int write_zeros(struct vlog *v, int fd, uint64_t from, uint64_t to)
             at += len;
         }
         rc = seam_write_all(v->os, fd, parts, n, from);
+        if (rc >= 0)
+            (void)v->os->writeback(v->os->ctx, fd, from, at - from); /* a hint */
         from = at;
     }
     return rc;

@@ -15,10 +15,6 @@
 #define SEGMENT_LEAST (UINT64_C(64) << 10)
 #define NODE_SHARE 96u /* of a tree node, charged per insert while it is only promised */
 
-#if defined(__linux__)
-#include <sys/mman.h>
-#endif
-
 enum { SET_SEGMENT, SET_THRESHOLD, SET_FILL_WAIT, SET_IO, SET_SPARE };
 
 static const struct seam_tuning tunings[] = {
@@ -87,10 +83,8 @@ static int stage_init(struct vlog *v, struct seam_err *err)
         return seam_fail(err, SEAM_E_NOMEM, "vlog: no memory for the write buffer");
     uintptr_t at = (uintptr_t)v->stage_block;
     v->stage = v->stage_block + (vlog_round(at, align) - at);
-#if defined(__linux__) && defined(MADV_HUGEPAGE)
-    if (align == HUGE_PAGE)
-        (void)madvise(v->stage, (size_t)vlog_round(STAGE_LEN, align), MADV_HUGEPAGE);
-#endif
+    if (align == HUGE_PAGE && v->os->huge)
+        v->os->huge(v->os->ctx, v->stage, (size_t)vlog_round(STAGE_LEN, align));
     memset(v->stage, 0, STAGE_LEN);
     return SEAM_OK;
 }

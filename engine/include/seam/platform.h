@@ -71,6 +71,8 @@ struct seam_platform {
     void (*sleep_us)(void *ctx, uint64_t us);
     void *(*alloc)(void *ctx, size_t len); /* NULL: no memory; aligned as malloc */
     void (*free)(void *ctx, void *ptr);    /* NULL is allowed */
+    /* A hint: whole pages from ptr on will be used, and are wanted as few large ones. NULL: none. */
+    void (*huge)(void *ctx, void *ptr, size_t len);
 };
 
 /* The system's. Static. */

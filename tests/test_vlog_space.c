@@ -1,0 +1,230 @@
+/* test_vlog_space.c - the native engine's ledger of room against the segments that there are.
+ *
+ * Relies on the engine's table, called without the library above it and by one thread, so that the
+ * state may be looked at between any two calls. The invariant is the one in space.c's head comment,
+ * computed here from the tickets themselves. SEAM_SEED and SEAM_OPS (rounds) replay. */
+#include "support.h"
+
+#include "log.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+extern const struct seam_backend seam_backend_vlog;
+
+enum { TICKETS = 16, ROUNDS = 300, SEEDS = 6, VALUE_MAX = 90000 };
+
+struct held {
+    struct seam_commit commit;
+    struct seam_op op;
+    char key[8];
+    bool taken;
+};
+
+static struct seam_platform os;
+static unsigned char filler[VALUE_MAX];
+
+static struct vlog *open_bare(uint64_t segment, uint64_t disk, int *ret_dir)
+{
+    const uint64_t settings[] = {segment, 4 << 10, 0, VLOG_IO_BUFFERED, 0};
+    static const uint8_t uuid[16] = {1};
+    struct seam_engine *e = NULL;
+    struct seam_err err;
+    const char *path = support_dir();
+    assert_int_equal(mkdir(path, 0700), 0);
+    *ret_dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    assert_true(*ret_dir >= 0);
+    struct seam_open_args args = {.os = &os,
+                                  .dir = *ret_dir,
+                                  .path = path,
+                                  .create = true,
+                                  .memory = 64 << 20,
+                                  .disk = disk,
+                                  .epoch = 1,
+                                  .uuid = uuid,
+                                  .settings = settings};
+    expect_ok(seam_backend_vlog.open(&args, &e, &err), &err);
+    e->be = &seam_backend_vlog;
+    e->os = &os;
+    return (struct vlog *)(void *)e;
+}
+
+static void close_bare(struct vlog *v, int dir)
+{
+    expect_ok(seam_backend_vlog.close(&v->base, NULL), NULL);
+    (void)close(dir);
+}
+
+/* ---- the invariant ---------------------------------------------------------------------------- */
+
+static uint64_t counted(const struct vlog *v, uint64_t bytes, uint64_t largest)
+{
+    uint64_t usual = v->segment_size - VLOG_BLOCK - VLOG_TAIL_ROOM;
+    bytes = bytes < usual ? bytes : usual;
+    return bytes > largest ? bytes - largest : 0;
+}
+
+static uint64_t sizes(const struct vlog_segment *s)
+{
+    uint64_t sum = 0;
+    for (; s; s = s->next)
+        sum += s->size;
+    return sum;
+}
+
+static void check(const struct vlog *v, const struct held *held)
+{
+    uint64_t promised = 0, largest = 0, room = 0, own = 0;
+    for (int i = 0; i < TICKETS; i++) {
+        const struct vlog_unit *u = held[i].taken ? held[i].commit.need.priv : NULL;
+        if (!u)
+            continue;
+        promised += u->promised;
+        largest = u->promised > largest ? u->promised : largest;
+        own += u->own ? u->own->size : 0;
+    }
+    uint64_t end = v->end.last->size - VLOG_TAIL_ROOM;
+    if (end > v->end.pos)
+        room = counted(v, end - v->end.pos, largest);
+    for (const struct vlog_segment *s = v->space.spares; s; s = s->next)
+        room += counted(v, vlog_payload(s), largest);
+    assert_true(promised <= room);
+    assert_true(promised == v->space.promised);
+    assert_true(largest <= v->space.largest);
+    assert_true(v->space.disk == sizes(v->end.first) + sizes(v->end.dead) + sizes(v->space.spares) +
+                                     sizes(v->space.dead) + own);
+}
+
+/* ---- steps ------------------------------------------------------------------------------------ */
+
+static void hold(struct vlog *v, struct support_rng *rng, struct held *h)
+{
+    struct seam_err err;
+    uint64_t most = support_below(rng, 3) == 0 ? VALUE_MAX : VALUE_MAX / 10;
+    size_t len = (size_t)support_below(rng, most);
+    (void)snprintf(h->key, sizeof h->key, "k%u", (unsigned)support_below(rng, 5));
+    h->op = op_put(seam_bytes(h->key, strlen(h->key)), seam_bytes(filler, len));
+    h->commit = (struct seam_commit){.ops = &h->op,
+                                     .n = 1,
+                                     .bytes = len + strlen(h->key),
+                                     .ack = support_below(rng, 2) ? SEAM_ACK_POWER : SEAM_ACK_NONE};
+    int rc = seam_backend_vlog.prepare(&v->base, &h->commit, 0, &err);
+    if (rc != SEAM_E_NO_SPACE)
+        expect_ok(rc, &err);
+    h->taken = rc == SEAM_OK;
+}
+
+/* Commits some of those held as one group, in a random order; returns how many. */
+static unsigned commit_some(struct vlog *v, struct support_rng *rng, struct held *held)
+{
+    struct seam_member m[TICKETS];
+    struct held *of[TICKETS];
+    unsigned n = 0, most = 1 + (unsigned)support_below(rng, 6);
+    for (unsigned i = 0, at = (unsigned)support_below(rng, TICKETS); i < TICKETS; i++, at += 5)
+        if (n < most && held[at % TICKETS].taken)
+            of[n++] = &held[at % TICKETS];
+    memset(m, 0, sizeof m);
+    for (unsigned i = 0; i < n; i++) {
+        m[i].commit = &of[i]->commit;
+        m[i].next = i + 1 < n ? &m[i + 1] : NULL;
+    }
+    if (n > 0)
+        vlog_group_run(v, m, n);
+    for (unsigned i = 0; i < n; i++) {
+        expect_ok(m[i].rc, &m[i].err);
+        seam_backend_vlog.abort(&v->base, &of[i]->commit); /* gives back, as its commit would */
+        of[i]->taken = false;
+    }
+    return n;
+}
+
+static void run(uint64_t segment, uint64_t disk, uint64_t seed)
+{
+    struct support_rng rng = {seed};
+    struct held held[TICKETS] = {0};
+    int dir;
+    unsigned committed = 0;
+    uint64_t rounds = support_number("SEAM_OPS", ROUNDS);
+    struct vlog *v = open_bare(segment, disk, &dir);
+    for (uint64_t i = 0; i < rounds; i++) {
+        struct held *h = &held[support_below(&rng, TICKETS)];
+        uint64_t what = support_below(&rng, 8);
+        if (what == 0) {
+            committed += commit_some(v, &rng, held);
+        } else if (what == 1 && h->taken) {
+            seam_backend_vlog.abort(&v->base, &h->commit);
+            h->taken = false;
+        } else if (!h->taken) {
+            hold(v, &rng, h);
+        }
+        check(v, held);
+    }
+    for (int i = 0; i < TICKETS; i++)
+        if (held[i].taken)
+            seam_backend_vlog.abort(&v->base, &held[i].commit);
+    memset(held, 0, sizeof held);
+    check(v, held);
+    assert_true(committed > 0);
+    close_bare(v, dir);
+}
+
+static void the_ledger_matches_the_segments(void **state)
+{
+    (void)state;
+    for (uint64_t k = 0; k < SEEDS; k++) {
+        run(64 << 10, UINT64_MAX, support_seed() + k);
+        run(256 << 10, UINT64_MAX, support_seed() + k);
+        run(256 << 10, 3 << 20, support_seed() + k);
+        run(64 << 10, 1 << 20, support_seed() + k);
+    }
+}
+
+/* ---- making ----------------------------------------------------------------------------------- */
+
+static uint64_t written, sent; /* up to where, since the last flush */
+
+static ssize_t counting_pwritev(void *ctx, int fd, const struct iovec *parts, int n, uint64_t at)
+{
+    ssize_t put = seam_platform_system()->pwritev(ctx, fd, parts, n, at);
+    if (put > 0 && at > 0)
+        written = at + (uint64_t)put;
+    return put;
+}
+
+static int counting_writeback(void *ctx, int fd, uint64_t at, uint64_t len)
+{
+    assert_true(written - at <= 1 << 20); /* so much stands before a flush of the log, no more */
+    assert_true(at + len == written);
+    sent = written;
+    return seam_platform_system()->writeback(ctx, fd, at, len);
+}
+
+static void a_new_segment_goes_to_the_device_in_pieces(void **state)
+{
+    struct vlog_segment *s = NULL;
+    int dir;
+    (void)state;
+    struct vlog *v = open_bare(64 << 10, UINT64_MAX, &dir);
+    os.pwritev = counting_pwritev;
+    os.writeback = counting_writeback;
+    written = sent = 0;
+    expect_ok(vlog_segment_make(v, 5 << 20, false, &s, NULL), NULL);
+    os = *seam_platform_system();
+    assert_true(sent == 5 << 20);
+    vlog_segment_remove(v, s);
+    close_bare(v, dir);
+}
+
+int main(int argc, char **argv)
+{
+    int rc = support_begin(argc, argv);
+    if (rc != 0)
+        return rc;
+    os = *seam_platform_system();
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_ledger_matches_the_segments),
+        cmocka_unit_test(a_new_segment_goes_to_the_device_in_pieces),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
