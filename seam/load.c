@@ -289,6 +289,17 @@ static int check_ends(struct seam_journal *j, struct seam_err *err)
     return state == j->state ? SEAM_OK : find_fault(j, err);
 }
 
+/* Trims keep the newest group record, and there is none before the first group. */
+static int check_first_group(const struct seam_journal *j, struct seam_err *err)
+{
+    uint64_t most = j->group_no > 0 ? j->group_no : 1;
+    if (j->first_group >= 1 && j->first_group <= most)
+        return SEAM_OK;
+    return seam_fail(err, SEAM_E_CORRUPT,
+                     "the journal's record has %llu for its oldest group, the newest is %llu",
+                     (unsigned long long)j->first_group, (unsigned long long)j->group_no);
+}
+
 /* ---- all of it --------------------------------------------------------------------------- */
 
 /* What is there may have been written by this handle without a flush. */
@@ -346,6 +357,8 @@ int seam_j_load(struct seam_journal *j, struct seam_err *err)
         rc = load_end(j, j->by_id[i], err);
     if (rc == SEAM_OK)
         rc = load_group(j, err);
+    if (rc == SEAM_OK)
+        rc = check_first_group(j, err);
     if (rc == SEAM_OK)
         rc = check_ends(j, err);
     if (rc == SEAM_OK)

@@ -17,6 +17,54 @@ struct seam_journal_reader {
     bool linked;
 };
 
+static int trimmed(uint32_t stream, uint64_t sequence, uint64_t first, struct seam_err *err)
+{
+    return seam_fail(err, SEAM_E_NEEDS_HISTORY,
+                     "stream %u begins at sequence %llu now: %llu was trimmed", stream,
+                     (unsigned long long)first, (unsigned long long)sequence);
+}
+
+static int lost(uint32_t stream, uint64_t sequence, struct seam_err *err)
+{
+    return seam_fail(err, SEAM_E_CORRUPT, "stream %u, sequence %llu: the event is missing", stream,
+                     (unsigned long long)sequence);
+}
+
+/* An event that was to be there now is not: it was trimmed a moment ago, or it is lost. */
+static int missing(struct seam_journal *j, uint32_t stream, uint64_t sequence, struct seam_err *err)
+{
+    pthread_mutex_lock(&j->lock);
+    uint64_t first = seam_j_by_id(j, stream)->trimming;
+    pthread_mutex_unlock(&j->lock);
+    return sequence < first ? trimmed(stream, sequence, first, err) : lost(stream, sequence, err);
+}
+
+/* Where the stream begins in the snapshot: a trim since then has taken nothing from it. */
+static int begin_at_snap(struct seam_journal *j, const struct seam_jstream *s,
+                         struct seam_snap *snap, uint64_t *ret_first, uint32_t *ret_base_crc,
+                         struct seam_err *err)
+{
+    struct seam_fmt_key key;
+    struct seam_fmt_stream record;
+    struct seam_pin pin = {0};
+    seam_fmt_begin(&key, j->prefix, SEAM_TAG_STREAM);
+    seam_fmt_add(&key, s->name);
+    int rc = seam_get(j->db, snap, seam_fmt_slice(&key), &pin, err);
+    if (rc == SEAM_NOTFOUND) { /* the stream was made after the snapshot */
+        *ret_first = 1;
+        *ret_base_crc = seam_fmt_seed(j->uuid, s->id);
+        return SEAM_OK;
+    }
+    if (rc == SEAM_OK)
+        rc = seam_fmt_stream_read(s->name, pin.value, &record, err);
+    seam_unpin(&pin);
+    if (rc == SEAM_OK) {
+        *ret_first = record.first;
+        *ret_base_crc = record.base_crc;
+    }
+    return rc;
+}
+
 int seam_journal_reader_open(struct seam_journal *journal, uint32_t stream, uint64_t from,
                              struct seam_snap *snap, struct seam_journal_reader **ret,
                              struct seam_err *err)
@@ -28,10 +76,13 @@ int seam_journal_reader_open(struct seam_journal *journal, uint32_t stream, uint
     pthread_mutex_unlock(&journal->lock);
     if (s == NULL)
         return seam_fail(err, SEAM_E_INVALID, "the journal has no stream %u", stream);
+    if (snap != NULL) {
+        int rc = begin_at_snap(journal, s, snap, &first, &base_crc, err);
+        if (rc != SEAM_OK)
+            return rc;
+    }
     if (from != 0 && from < first)
-        return seam_fail(err, SEAM_E_NEEDS_HISTORY,
-                         "stream %u begins at sequence %llu now: %llu was trimmed", stream,
-                         (unsigned long long)first, (unsigned long long)from);
+        return trimmed(stream, from, first, err);
     struct seam_journal_reader *r = journal->os->alloc(journal->os->ctx, sizeof(*r));
     if (r == NULL)
         return seam_fail(err, SEAM_E_NOMEM, "no memory for a reader");
@@ -68,13 +119,6 @@ void seam_journal_reader_close(struct seam_journal_reader *reader)
     j->os->free(j->os->ctx, reader);
 }
 
-static int trimmed(const struct seam_journal_reader *r, uint64_t sequence, uint64_t first,
-                   struct seam_err *err)
-{
-    return seam_fail(err, SEAM_E_NEEDS_HISTORY,
-                     "stream %u begins at sequence %llu now: %llu was trimmed", r->stream,
-                     (unsigned long long)first, (unsigned long long)sequence);
-}
 
 /* Opens a cursor at the next event, or at the one before it to learn its CRC. SEAM_NOTFOUND: a
  * following reader has nothing to read. */
@@ -97,7 +141,7 @@ static int open_cursor(struct seam_journal_reader *r, struct seam_err *err)
         }
         pthread_mutex_unlock(&r->j->lock);
         if (r->next < first)
-            return trimmed(r, r->next, first, err);
+            return trimmed(r->stream, r->next, first, err);
         if (r->end < r->next)
             return SEAM_NOTFOUND;
         seam_j_event_key(r->j, r->stream, r->end + 1, &upper);
@@ -107,17 +151,6 @@ static int open_cursor(struct seam_journal_reader *r, struct seam_err *err)
                             &r->cursor, err);
 }
 
-static int missing(const struct seam_journal_reader *r, uint64_t sequence, struct seam_err *err)
-{
-    pthread_mutex_lock(&r->j->lock);
-    uint64_t first = seam_j_by_id(r->j, r->stream)->trimming;
-    pthread_mutex_unlock(&r->j->lock);
-    if (sequence < first)
-        return trimmed(r, sequence, first, err);
-    return seam_fail(err, SEAM_E_CORRUPT, "stream %u, sequence %llu: the event is missing",
-                     r->stream, (unsigned long long)sequence);
-}
-
 /* Moves on by one and checks all of the record but its link. */
 static int step(struct seam_journal_reader *r, uint64_t sequence, struct seam_fmt_event *ret,
                 struct seam_slice *ret_data, struct seam_err *err)
@@ -125,13 +158,14 @@ static int step(struct seam_journal_reader *r, uint64_t sequence, struct seam_fm
     struct seam_slice key, value, none = {NULL, 0};
     int rc = seam_cursor_move(r->cursor, SEAM_NEXT, none, &key, err);
     if (rc == SEAM_NOTFOUND && r->end >= sequence)
-        return missing(r, sequence, err);
+        return missing(r->j, r->stream, sequence, err);
     if (rc != SEAM_OK)
         return rc;
     const uint8_t *p = key.ptr;
     if (key.len != r->j->prefix.len + SEAM_FMT_EVENT_KEY ||
         seam_get64_be(p + key.len - 8) != sequence)
-        return missing(r, sequence, err);
+        return r->snap != NULL ? lost(r->stream, sequence, err)
+                               : missing(r->j, r->stream, sequence, err);
     rc = seam_cursor_value(r->cursor, &value, err);
     return rc == SEAM_OK ? seam_fmt_event_read(r->stream, sequence, value, ret, ret_data, err) : rc;
 }
@@ -215,8 +249,7 @@ int seam_j_record_crc(struct seam_journal *j, uint32_t stream, uint64_t sequence
     struct seam_fmt_event event;
     int rc = seam_j_event(j, stream, sequence, &event, err);
     if (rc == SEAM_NOTFOUND)
-        return seam_fail(err, SEAM_E_CORRUPT, "stream %u, sequence %llu: the event is missing",
-                         stream, (unsigned long long)sequence);
+        return missing(j, stream, sequence, err);
     if (rc == SEAM_OK)
         *ret = event.crc;
     return rc;

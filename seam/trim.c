@@ -9,6 +9,8 @@
  * the one, one that looks where to begin asks the other. */
 #include "journal_int.h"
 
+#include <assert.h>
+
 #define STEP_MOST 4096u /* keys of one commit: it holds others up for so long */
 
 /* ---- holds ------------------------------------------------------------------------------- */
@@ -174,6 +176,15 @@ static uint64_t step_keys(const struct seam_journal *j)
     return half == 0 ? 1 : min_u64(half, STEP_MOST);
 }
 
+/* Where the group records are to begin after this step, on their way to `group`. An engine that counts
+ * one key a commit takes them when the events are gone. */
+static uint64_t next_group(const struct seam_journal *j, uint64_t group, bool with_events)
+{
+    if (group <= j->first_group || (with_events && j->limits.range_keys < 2))
+        return j->first_group;
+    return j->first_group + min_u64(group - j->first_group, step_keys(j));
+}
+
 static int run_step(void *arg, struct seam_err *err)
 {
     struct step *t = arg;
@@ -190,7 +201,8 @@ static int run_step(void *arg, struct seam_err *err)
         rc = oldest_group(j, s, first, &group, err);
     if (rc != SEAM_OK)
         return rc;
-    uint64_t until = j->first_group + min_u64(group - j->first_group, keys);
+    uint64_t until = next_group(j, group, first > s->first);
+    assert(until <= j->group_no || until == j->first_group); /* the newest is never removed */
     fill_ops(j, s, &to, until, &o);
     pthread_mutex_lock(&j->lock);
     s->trimming = first > s->trimming ? first : s->trimming;
@@ -211,6 +223,7 @@ static int run_step(void *arg, struct seam_err *err)
 
 struct ends {
     uint64_t first, last, durable, base, bytes;
+    uint64_t trimming; /* events below may be gone already */
     uint64_t held; /* 0: by nobody; else the first sequence that somebody needs */
     char by[80];
 };
@@ -221,7 +234,8 @@ static int get_ends(struct seam_journal *j, uint32_t stream, struct ends *ret, s
     const struct seam_jstream *s = seam_j_by_id(j, stream);
     if (s != NULL) {
         const struct seam_jhold *hold = lowest_hold(j, stream);
-        *ret = (struct ends){s->first, s->last, s->durable, s->base, s->bytes, 0, ""};
+        *ret = (struct ends){.first = s->first, .last = s->last, .durable = s->durable, .base = s->base,
+                             .bytes = s->bytes, .trimming = s->trimming};
         ret->held = hold != NULL ? hold->sequence + 1 : 0;
         if (hold != NULL)
             (void)seam_key_text(hold->name, ret->by, sizeof ret->by);
@@ -291,12 +305,12 @@ static int search(struct seam_journal *j, uint32_t stream, const struct ends *at
         if (rc == SEAM_NOTFOUND) {
             struct ends now; /* trimmed meanwhile, or lost */
             rc = get_ends(j, stream, &now, err);
-            if (rc != SEAM_OK || mid >= now.first)
+            if (rc != SEAM_OK || mid >= now.trimming)
                 return rc != SEAM_OK ? rc
                                      : seam_fail(err, SEAM_E_CORRUPT,
                                                  "stream %u, sequence %llu: the event is missing",
                                                  stream, (unsigned long long)mid);
-            lo = now.first;
+            lo = now.trimming;
             continue;
         }
         if (rc != SEAM_OK)

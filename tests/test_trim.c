@@ -198,6 +198,122 @@ static void keeps_what_is_asked(void **state)
     store_close(&s);
 }
 
+/* A snapshot from before a trim still reads from where the stream began then. */
+static void snapshots_keep(void **state)
+{
+    (void)state;
+    struct store s;
+    struct seam_journal *j;
+    struct seam_err err;
+    struct seam_snap *snap;
+    struct seam_journal_reader *r;
+    struct seam_event event;
+    store_open(&s, "", engine, NULL);
+    journal_open(&s, &j);
+    uint32_t a = journal_stream(j, "a");
+    append_some(j, a, 50);
+    ok(seam_journal_trim(j, a, 11, false, NULL, &err), err);
+    ok(seam_snap_open(s.db, &snap, &err), err);
+    append_some(j, a, 60);
+    uint32_t late = journal_stream(j, "late");
+    append_some(j, late, 5);
+    ok(seam_journal_trim(j, a, 56, false, NULL, &err), err);
+    for (uint64_t from = 0; from <= 20; from += 20) {
+        ok(seam_journal_reader_open(j, a, from, snap, &r, &err), err);
+        for (uint64_t i = from == 0 ? 11 : from; i <= 50; i++) {
+            ok(seam_journal_reader_next(r, &event, &err), err);
+            assert_int_equal(event.sequence, i);
+        }
+        assert_int_equal(seam_journal_reader_next(r, &event, &err), SEAM_NOTFOUND);
+        seam_journal_reader_close(r);
+    }
+    assert_int_equal(seam_journal_reader_open(j, a, 10, snap, &r, &err), SEAM_E_NEEDS_HISTORY);
+    ok(seam_journal_reader_open(j, late, 0, snap, &r, &err), err);
+    assert_int_equal(seam_journal_reader_next(r, &event, &err), SEAM_NOTFOUND);
+    seam_journal_reader_close(r);
+    seam_snap_close(snap);
+    journal_close(j);
+    store_close(&s);
+}
+
+/* A trim of nothing writes nothing, in a journal without any event too; and what is appended later is
+ * trimmed and opened as ever. */
+static void nothing_to_trim(void **state)
+{
+    (void)state;
+    struct store s;
+    struct seam_journal *j;
+    struct seam_err err;
+    struct seam_stats before, after;
+    enum { MANY = 4500 }; /* more groups than one step takes */
+    store_open(&s, "", engine, NULL);
+    journal_open(&s, &j);
+    uint32_t a = journal_stream(j, "a"), empty = journal_stream(j, "empty");
+    ok(seam_db_stats(s.db, &before, &err), err);
+    ok(seam_journal_trim(j, a, 0, false, NULL, &err), err);
+    ok(seam_journal_trim(j, a, 1, true, NULL, &err), err);
+    ok(seam_db_stats(s.db, &after, &err), err);
+    assert_int_equal(after.commits, before.commits);
+    append_some(j, a, MANY);
+    ok(seam_journal_trim(j, empty, 1, false, NULL, &err), err);
+    expect_stream(j, a, 1, MANY);
+    ok(seam_journal_trim(j, a, 11, false, NULL, &err), err);
+    assert_int_equal(count_keys(s.db, 'G'), MANY - 10);
+    journal_close(j);
+    store_reopen(&s);
+    journal_open(&s, &j);
+    expect_stream(j, a, 11, MANY);
+    ok(seam_journal_trim(j, a, MANY, false, NULL, &err), err);
+    assert_int_equal(count_keys(s.db, 'G'), 1);
+    journal_close(j);
+    store_reopen(&s);
+    journal_open(&s, &j);
+    expect_stream(j, a, MANY, MANY);
+    journal_close(j);
+    store_close(&s);
+}
+
+/* The same streams as numbers, through appends, trims and reopenings in an order of chance. */
+static void random_orders(void **state)
+{
+    (void)state;
+    enum { STREAMS = 3, TURNS = 150 };
+    static const char *const names[STREAMS] = {"x", "y", "z"};
+    struct store s;
+    struct seam_journal *j;
+    struct seam_err err;
+    uint64_t seed = test_seed(), first[STREAMS], last[STREAMS];
+    uint32_t id[STREAMS];
+    store_open(&s, "", engine, NULL);
+    journal_open(&s, &j);
+    for (int i = 0; i < STREAMS; i++) {
+        first[i] = 1;
+        last[i] = 0;
+        id[i] = journal_stream(j, names[i]);
+    }
+    for (int turn = 0; turn < TURNS; turn++) {
+        int i = (int)(next_random(&seed) % STREAMS);
+        uint64_t kind = next_random(&seed) % 8;
+        if (kind < 4) {
+            last[i] += next_random(&seed) % 12;
+            append_some(j, id[i], last[i]);
+        } else if (kind < 7) {
+            uint64_t below = first[i] + next_random(&seed) % (last[i] + 2 - first[i]);
+            ok(seam_journal_trim(j, id[i], below, false, NULL, &err), err);
+            first[i] = below;
+        } else {
+            journal_close(j);
+            store_reopen(&s);
+            journal_open(&s, &j);
+        }
+        expect_stream(j, id[i], first[i], last[i]);
+    }
+    for (int i = 0; i < STREAMS; i++)
+        expect_stream(j, id[i], first[i], last[i]);
+    journal_close(j);
+    store_close(&s);
+}
+
 /* The clock of a test: set, not read. */
 static uint64_t set_ns;
 
@@ -282,6 +398,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(trims_and_goes_on), cmocka_unit_test(refuses_what_is_not_there),
         cmocka_unit_test(readers_are_told),  cmocka_unit_test(keeps_what_is_asked),
         cmocka_unit_test(finds_times),       cmocka_unit_test(projections_hold),
+        cmocka_unit_test(snapshots_keep),    cmocka_unit_test(nothing_to_trim),
+        cmocka_unit_test(random_orders),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

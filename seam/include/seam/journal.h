@@ -176,8 +176,9 @@ struct seam_event {
 };
 
 /* Reads the stream from sequence `from` on (0: from the first). snap: the events of that snapshot
- * of the journal's db; it must outlive the reader. NULL: the reader follows the head, and takes a
- * snapshot of its own when it needs to see further, which it lets go at the end it has reached.
+ * of the journal's db, with those that were trimmed since; it must outlive the reader. NULL: the
+ * reader follows the head, and takes a snapshot of its own when it needs to see further, which it
+ * lets go at the end it has reached.
  * `from` may lie beyond the last event: the reader then gives nothing until it is there.
  * Errors: E_NEEDS_HISTORY (from is below the first sequence left), E_INVALID (no such stream),
  * E_NOMEM. */
