@@ -51,7 +51,7 @@ static void probe_once(struct report *r, const struct data_dir *d)
     }
 }
 
-/* Over the units that a short run gets to see; the same whenever profile and seed are. */
+/* Over the units that a short run gets to see; the same whenever profile, seed and keys are. */
 static void digest(struct report *r, const struct seam_corpus *corpus)
 {
     uint64_t units = r->corpus.unit_ops_max > 1000 ? 1 : r->corpus.value_max > 65536 ? 50 : 1000;
@@ -117,7 +117,7 @@ int bench_cmd_bench(int argc, char **argv)
         if (rc == BENCH_OK) {
             report.plan = plan;
             round_catch_signals();
-            if (seam_corpus_open(plan->profile, plan->seed, &corpus, NULL) == SEAM_OK) {
+            if (seam_corpus_open_sized(plan->profile, plan->seed, plan->keys, &corpus, NULL) == SEAM_OK) {
                 seam_corpus_describe(corpus, &report.corpus);
                 digest(&report, corpus);
             }

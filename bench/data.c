@@ -22,7 +22,7 @@
 /* "store-limits", "store-KIND-NUMBER" or "seam-probe-" and six more: nothing else is this program's. */
 static bool is_ours(const char *name)
 {
-    static const char *const kinds[] = {"reads-", "deleted-", "merge-", "turn-"};
+    static const char *const kinds[] = {"reads-", "reopen-", "deleted-", "merge-", "turn-"};
     size_t probe = strlen(PROBE_PREFIX);
     if (strncmp(name, PROBE_PREFIX, probe) == 0)
         return strlen(name) == probe + 6;

@@ -43,7 +43,7 @@ static const struct bench_option options[] = {
     {"--seed", "N", "of the corpus (42)", OPT_SEED},
     {"--keys", "N", "keys in the loaded stores (the profile's)", OPT_KEYS},
     {"--value", "SIZE", "bytes of an appended value (256)", OPT_VALUE},
-    {"--unflushed", "SIZE", "bytes that reopen-after-kill finds unflushed (50M)", OPT_UNFLUSHED},
+    {"--unflushed", "SIZE", "bytes acked at process before reopen-after-kill's kill (50M)", OPT_UNFLUSHED},
     {"--quick", NULL, "a first look within a minute: 3 short rounds, fewer rows", OPT_QUICK},
     {"--dry-run", NULL, "print the plan and stop; writes nothing", OPT_DRY_RUN},
     {"--json", "FILE", "the whole result as one document; - for stdout", OPT_JSON},
@@ -332,26 +332,36 @@ static int check_engine(struct plan_engine *e)
 #define QUICK_BYTES (UINT64_C(16) << 20)
 #define QUICK_KEYS 60000u
 
+static int open_corpus(const struct plan *p, struct seam_corpus **ret)
+{
+    struct seam_err err;
+    int rc = seam_corpus_open_sized(p->profile, p->seed, p->keys, ret, &err);
+    if (rc == SEAM_OK)
+        return BENCH_OK;
+    return rc == SEAM_E_OPTION ? bench_usage("seam bench", "%s", err.text)
+                               : bench_failed("seam bench", "%s", err.text);
+}
+
 static int check_profile(struct plan *p)
 {
     struct seam_corpus *corpus = NULL;
     struct seam_corpus_info info;
-    struct seam_err err;
-    int rc = seam_corpus_open(p->profile, p->seed, &corpus, &err);
-    if (rc != SEAM_OK)
-        return rc == SEAM_E_OPTION ? bench_usage("seam bench", "%s", err.text)
-                                   : bench_failed("seam bench", "%s", err.text);
+    int rc = open_corpus(p, &corpus);
+    if (rc != BENCH_OK)
+        return rc;
     seam_corpus_describe(corpus, &info);
+    seam_corpus_close(corpus);
     p->average = info.key_average + info.value_average;
     if (p->keys == 0 && p->quick) {
-        p->keys = QUICK_BYTES / (p->average ? p->average : 1);
-        p->keys = p->keys < 200 ? 200 : p->keys > QUICK_KEYS ? QUICK_KEYS : p->keys;
-        p->keys = p->keys > info.keys ? info.keys : p->keys;
+        uint64_t keys = QUICK_BYTES / (p->average ? p->average : 1);
+        keys = keys < 200 ? 200 : keys > QUICK_KEYS ? QUICK_KEYS : keys;
+        p->keys = keys > info.keys ? info.keys : keys;
     } else if (p->keys == 0) {
         p->keys = info.keys;
     }
-    seam_corpus_close(corpus);
-    return BENCH_OK;
+    rc = open_corpus(p, &corpus); /* of the size that the turns open */
+    seam_corpus_close(rc == BENCH_OK ? corpus : NULL);
+    return rc;
 }
 
 static void add_rails(struct plan *p)

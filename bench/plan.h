@@ -45,6 +45,7 @@ struct plan_row {
     uint32_t rounds;                    /* done */
     double rate[BENCH_ROUNDS];          /* NaN: that round failed */
     double flush_us[BENCH_ROUNDS];      /* of the raw probe around the turn */
+    double p50_us[BENCH_ROUNDS], p999_us[BENCH_ROUNDS]; /* of that round; NaN: too few samples */
     struct bench_figures sum;           /* counters and latency over the rounds; peaks are maxima */
     bool failed;                        /* a round had an error, a failure or a wrong answer */
 };
@@ -110,7 +111,9 @@ bool wire_decode_figures(const char *text, struct bench_figures *ret);
 double row_flushes_per_ack(const struct plan_row *row);
 double row_device_per_user(const struct plan_row *row);
 double row_cpu_us_per_op(const struct plan_row *row);
-double row_times_flush(const struct plan_row *row); /* p50 as a multiple of a raw flush */
+/* Median over the rounds of the round's p50 by the raw flush around it; NaN if nothing is known. */
+double row_times_flush(const struct plan_row *row);
+bool row_flush_moved(const struct plan_row *row); /* over its rounds by more than 1.5 times */
 double row_percentile_us(const struct plan_row *row, double p);
 /* "counted", "declared", "contradicted" (the flushes counted cannot carry the ack), "" (no acks). */
 const char *row_ack_how(const struct plan_row *row);

@@ -72,7 +72,7 @@ void report_reopen(const struct report *r, FILE *out, bool color)
         bench_table_print(t, out, color);
         fprintf(out,
                 "           open and the first get, page cache warm; x faster: paired, than the first row;\n"
-                "           killed: SIGKILL with %s acked at process that nothing had flushed\n\n",
+                "           killed: SIGKILL with %s acked at process (lmdb flushes at each ack)\n\n",
                 bench_text_bytes((double)r->plan->unflushed, volume));
     }
     bench_table_free(t);

@@ -32,9 +32,16 @@ double row_percentile_us(const struct plan_row *row, double p)
 
 double row_times_flush(const struct plan_row *row)
 {
+    struct bench_spread ratio;
+    bench_paired(row->p50_us, row->flush_us, row->rounds, &ratio);
+    return ratio.median;
+}
+
+bool row_flush_moved(const struct plan_row *row)
+{
     struct bench_spread flush;
     bench_spread(row->flush_us, row->rounds, &flush);
-    return row_percentile_us(row, 0.5) / flush.median;
+    return flush.high > 1.5 * flush.low;
 }
 
 /* One flush carries at most the commits that were in flight together: one a thread. A flush in

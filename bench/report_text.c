@@ -334,8 +334,8 @@ static void say_engine(const struct report *r, size_t engine, FILE *out)
     char a[BENCH_TEXT];
     if (!lone)
         return;
-    fprintf(out, "SAYS     %s: a lone power ack is %s raw flushes long", p->engines[engine].spec,
-            bench_text_ratio(row_times_flush(lone), a));
+    fprintf(out, "SAYS     %s: a lone power ack is %s raw flushes long%s", p->engines[engine].spec,
+            bench_text_ratio(row_times_flush(lone), a), row_flush_moved(lone) ? " (?: the disk moved)" : "");
     for (size_t i = 0; i < p->n_batches; i++) {
         uint32_t batch = (uint32_t)p->batches[i];
         const struct plan_row *row = append_row(r, engine, 1, batch);

@@ -106,6 +106,8 @@ void round_add(struct plan_row *row, const struct bench_figures *f, double flush
         note_failure(row, f);
     row->rate[row->rounds] = f->done ? f->rate : NAN;
     row->flush_us[row->rounds] = flush_us;
+    row->p50_us[row->rounds] = f->done ? bench_hist_percentile(&f->latency, 0.5) / 1000 : NAN;
+    row->p999_us[row->rounds] = f->done ? bench_hist_percentile(&f->latency, 0.999) / 1000 : NAN;
     row->rounds++;
     s->failures += f->failures;
     s->wrong += f->wrong;
@@ -136,10 +138,12 @@ void round_add(struct plan_row *row, const struct bench_figures *f, double flush
 
 /* ---- turns ------------------------------------------------------------------------------- */
 
-/* Reads and merges go on with the store of the engine's first such turn; others begin anew. */
+/* Reads and merges go on with the store of the engine's first such turn; others begin anew. Reopening
+ * leaves traces in a store (epochs, logs), so it has one of its own. */
 static void store_name(const struct plan_row *row, char *ret, size_t cap)
 {
-    const char *kind = bench_workload_reads(row->turn.workload) ? "reads"
+    const char *kind = row->turn.workload == BENCH_REOPEN       ? "reopen"
+                       : bench_workload_reads(row->turn.workload) ? "reads"
                        : row->turn.workload == BENCH_MERGE      ? "merge"
                                                                 : "turn";
     snprintf(ret, cap, "store-%s-%zu", kind, row->engine);

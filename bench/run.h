@@ -51,12 +51,14 @@ bool run_close(struct run *r);
 void run_meter_begin(struct run *r);
 void run_meter_end(struct run *r);
 
-/* Threads that warm up, are measured and stop together. */
-enum { RUN_WARM, RUN_TIMED, RUN_STOP };
+/* Threads that make what they need, then warm up, are measured and stop together. */
+enum { RUN_MAKE, RUN_WARM, RUN_TIMED, RUN_STOP };
 struct run_worker {
     struct run *r;
     unsigned number;
     _Atomic int *phase;
+    _Atomic unsigned *ready; /* threads that run_ready has counted */
+    bool counted;
     void *arg;               /* the workload's own */
     struct bench_hist *hist; /* of operations that began while timed */
     uint64_t done, records, bytes, failures, wrong; /* that ended while timed */
@@ -66,6 +68,8 @@ struct run_worker {
     char first_text[256];
 };
 typedef void run_body(struct run_worker *w);
+/* A body calls it once it has made what it needs: returns when all have, and the warm-up begins. */
+void run_ready(struct run_worker *w);
 /* Runs body in turn->threads threads and sums up into ret. false: told in ret. */
 bool run_threads(struct run *r, run_body *body, void *arg);
 /* Counts a failed operation; err NULL: there is no text. true: go on, false: the store takes no more. */

@@ -145,6 +145,7 @@ static void append_body(struct run_worker *w)
     bool more = batch_open(r, &b);
     if (!more)
         (void)run_note_failure(w, SEAM_E_NOMEM, NULL);
+    run_ready(w);
     while (more && atomic_load_explicit(w->phase, memory_order_relaxed) != RUN_STOP) {
         int given, rc = SEAM_OK;
         if (b.maker)

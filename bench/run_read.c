@@ -99,6 +99,7 @@ static void read_body(struct run_worker *w)
     bool more = queries_make(r, w->number, &q), misses = r->turn->workload == BENCH_GET_MISS;
     if (!more)
         (void)run_note_failure(w, SEAM_E_NOMEM, NULL);
+    run_ready(w);
     for (uint64_t n = 0; more; n++) {
         const struct query *at = &q.q[n % QUERIES];
         struct seam_pin pin;
@@ -252,6 +253,7 @@ static void scan_body(struct run_worker *w)
     bool back = r->turn->workload == BENCH_SCAN_REVERSE;
     int rc = seam_cursor_open(r->db, NULL, none, none, &c, &err);
     bool more = rc == SEAM_OK || run_note_failure(w, rc, &err);
+    run_ready(w);
     while (more && c && atomic_load_explicit(w->phase, memory_order_relaxed) != RUN_STOP) {
         int64_t n = scan_chunk(c, back, &sum, &err);
         if (n < 0)

@@ -171,10 +171,24 @@ struct thread_arg {
     pthread_t thread;
 };
 
+enum { READY_POLL_US = 200 };
+
+void run_ready(struct run_worker *w)
+{
+    const struct seam_platform *os = w->r->os;
+    if (w->counted)
+        return;
+    w->counted = true;
+    atomic_fetch_add(w->ready, 1);
+    while (atomic_load(w->phase) == RUN_MAKE)
+        os->sleep_us(os->ctx, READY_POLL_US);
+}
+
 static void *thread_main(void *arg)
 {
     struct thread_arg *t = arg;
     t->body(&t->worker);
+    run_ready(&t->worker); /* a body that ended early must not be waited for */
     return NULL;
 }
 
@@ -199,7 +213,7 @@ static void sum_up(struct run *r, const struct run_worker *w)
 }
 
 static size_t start_threads(struct run *r, run_body *body, void *arg, _Atomic int *phase,
-                            struct thread_arg *t)
+                            _Atomic unsigned *ready, struct thread_arg *t)
 {
     size_t started = 0;
     for (; started < r->turn->threads; started++) {
@@ -207,6 +221,7 @@ static size_t start_threads(struct run *r, run_body *body, void *arg, _Atomic in
         w->r = r;
         w->number = (unsigned)started;
         w->phase = phase;
+        w->ready = ready;
         w->arg = arg;
         w->ack_given = -1;
         w->hist = calloc(1, sizeof(*w->hist));
@@ -224,12 +239,16 @@ static void sleep_seconds(const struct run *r, double seconds)
 
 bool run_threads(struct run *r, run_body *body, void *arg)
 {
-    _Atomic int phase = RUN_WARM;
+    _Atomic int phase = RUN_MAKE;
+    _Atomic unsigned ready = 0;
     struct thread_arg *t = calloc(r->turn->threads, sizeof(*t));
     if (!t)
         return run_fail(r, "threads", SEAM_E_NOMEM);
-    size_t started = start_threads(r, body, arg, &phase, t);
+    size_t started = start_threads(r, body, arg, &phase, &ready, t);
     if (started == r->turn->threads) {
+        while (atomic_load(&ready) < started)
+            r->os->sleep_us(r->os->ctx, READY_POLL_US);
+        atomic_store(&phase, RUN_WARM);
         sleep_seconds(r, r->turn->warm_seconds);
         run_meter_begin(r);
         atomic_store(&phase, RUN_TIMED);
@@ -282,12 +301,9 @@ static void figures_unknown(struct bench_figures *f)
 
 static bool run_begin(struct run *r)
 {
-    char profile[BENCH_SPEC + 64], parent[BENCH_PATH];
+    char parent[BENCH_PATH];
     struct seam_usage usage;
-    const char *sep = strchr(r->turn->profile, ':') ? "," : ":";
-    snprintf(profile, sizeof(profile), "%s%skeys=%" PRIu64, r->turn->profile, sep, r->turn->keys);
-    int rc = seam_corpus_open(r->turn->keys ? profile : r->turn->profile, r->turn->seed,
-                              &r->corpus, &r->err);
+    int rc = seam_corpus_open_sized(r->turn->profile, r->turn->seed, r->turn->keys, &r->corpus, &r->err);
     if (rc == SEAM_OK)
         rc = seam_maker_open(r->corpus, &r->maker, &r->err);
     if (rc != SEAM_OK)

@@ -56,21 +56,33 @@ static int make_filler(struct seam_corpus *c, struct seam_err *err)
     return SEAM_OK;
 }
 
-static void apply_scale(struct seam_corpus *c)
+/* size, unless 0, is the size itself, whatever profile and scale say. */
+static int apply_scale(struct seam_corpus *c, uint64_t size, struct seam_err *err)
 {
     const uint64_t *k = c->profile.knob;
     uint64_t scale = k[KNOB_SCALE];
     uint64_t keys = k[KNOB_KEYS] / scale, units = k[KNOB_UNITS] / scale;
     uint64_t least = k[KNOB_CHOOSE] == CHOOSE_SWEEP ? k[KNOB_UNIT_MAX] : 1;
-    c->keys = (uint32_t)(keys < least ? least : keys);
+    if (size && (size < least || size > CORPUS_KEYS_MOST))
+        return seam_fail(err, SEAM_E_OPTION, "%s: keys: allowed is %llu to %llu, not %llu", c->profile.name,
+                         (unsigned long long)least, (unsigned long long)CORPUS_KEYS_MOST,
+                         (unsigned long long)size);
+    c->keys = (uint32_t)(size ? size : keys < least ? least : keys);
     c->units = units == 0 ? 1 : units;
     c->versions = (uint32_t)k[KNOB_VERSIONS];
     if (c->versions > c->keys)
         c->versions = c->keys;
+    return SEAM_OK;
 }
 
 int seam_corpus_open(const char *profile, uint64_t seed, struct seam_corpus **ret,
                      struct seam_err *err)
+{
+    return seam_corpus_open_sized(profile, seed, 0, ret, err);
+}
+
+int seam_corpus_open_sized(const char *profile, uint64_t seed, uint64_t keys, struct seam_corpus **ret,
+                           struct seam_err *err)
 {
     struct seam_corpus *c;
     int rc;
@@ -87,7 +99,9 @@ int seam_corpus_open(const char *profile, uint64_t seed, struct seam_corpus **re
         c->stream[i] = random_at(random_mix(seed), i);
     for (unsigned i = 0; i < KNOBS; i++)
         corpus_profile_knob(&c->profile, (enum knob)i, &c->knobs[i]);
-    apply_scale(c);
+    rc = apply_scale(c, keys, err);
+    if (rc != SEAM_OK)
+        goto out;
     permutation_init(&c->order, c->keys, c->stream[STREAM_ORDER]);
     permutation_init(&c->heat, c->keys, c->stream[STREAM_HEAT]);
     make_octaves(c);

@@ -11,6 +11,7 @@
 #define CORPUS_SPREAD 1048576u
 /* Versions are this far apart, so that there are keys between any two. */
 #define CORPUS_VERSION_STEP 1024u
+#define CORPUS_KEYS_MOST UINT64_C(1000000000)
 #define CORPUS_OCTAVES 30u /* keys < 2^30 */
 
 /* What the seed is split into: one stream of numbers for each use. */

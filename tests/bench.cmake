@@ -4,15 +4,10 @@ seam_test(bench_check SOURCES test_bench_check.c LINK seam_bench_parts LABELS sh
 
 add_executable(json_check json_check.c)
 target_link_libraries(json_check PRIVATE seam_options PkgConfig::SEAM_JANSSON)
-foreach(part usage files run interrupt)
+foreach(part usage files run more interrupt) # only the first is short
   add_test(NAME cli.${part}
     COMMAND ${PROJECT_SOURCE_DIR}/tests/cli.sh ${part} $<TARGET_FILE:seam> $<TARGET_FILE:json_check>)
-  set_tests_properties(cli.${part} PROPERTIES TIMEOUT 300 LABELS short
+  set_tests_properties(cli.${part} PROPERTIES TIMEOUT 300
     ENVIRONMENT "TSAN_OPTIONS=ignore_noninstrumented_modules=1 halt_on_error=1")
 endforeach()
-
-# What takes longer than a few seconds.
-add_test(NAME cli.more
-  COMMAND ${PROJECT_SOURCE_DIR}/tests/cli.sh more $<TARGET_FILE:seam> $<TARGET_FILE:json_check>)
-set_tests_properties(cli.more PROPERTIES TIMEOUT 300
-  ENVIRONMENT "TSAN_OPTIONS=ignore_noninstrumented_modules=1 halt_on_error=1")
+set_tests_properties(cli.usage PROPERTIES LABELS short)

@@ -131,6 +131,12 @@ run() {
         [ "$(grep -c "^ *rocksdb:recycle.*power, may skip damaged records" out)" = 2 ] ||
             complain "an ack of rocksdb:recycle is told without what it leaves out: $(cat out)"
     fi
+    printf '[corpus]\nscale = 500\n[keys]\nkeys = 1M\n' >scaled.ini
+    for profile in representative:keys=400 representative:scale=1K ./scaled.ini; do # the size told is the size used
+        "$seam" bench --profile $profile --engines mem --workloads load,get --time 0.02 --runs 1 --dir data --json out.json \
+            >out 2>err || complain "--profile $profile fails: $(cat err; grep CAREFUL out)"
+    done
+    rm scaled.ini
     "$seam" engines --json | "$json_check" --any - || complain "engines --json is not valid"
     "$seam" corpus --profile broker --units 2 --json | "$json_check" --any - || complain "corpus --json is not valid"
     "$seam" probe --time 0.1 --json | "$json_check" --any - || complain "probe --json is not valid"

@@ -122,12 +122,50 @@ static void units(void **state)
     end(f);
 }
 
+/* ---- threads ----------------------------------------------------------------------------- */
+
+static _Atomic unsigned made, early;
+
+static void slow_to_make(struct run_worker *w)
+{
+    if (w->number == 1)
+        w->r->os->sleep_us(w->r->os->ctx, 20000);
+    early += atomic_load(w->phase) != RUN_MAKE;
+    made++;
+    run_ready(w);
+    early += made != w->r->turn->threads || atomic_load(w->phase) == RUN_MAKE;
+}
+
+static void cannot_begin(struct run_worker *w)
+{
+    (void)run_note_failure(w, SEAM_E_NOMEM, NULL);
+}
+
+/* No thread is measured while another still makes what it needs. */
+static void all_begin_together(void **state)
+{
+    (void)state;
+    struct fixture *f = begin(BENCH_APPEND);
+    f->r.os = seam_platform_system();
+    f->turn.threads = 3;
+    f->turn.warm_seconds = f->turn.seconds = 0.001;
+    made = early = 0;
+    assert_true(run_threads(&f->r, slow_to_make, NULL));
+    assert_int_equal(early, 0);
+    assert_int_equal(f->figures.failures, 0);
+    assert_true(run_threads(&f->r, cannot_begin, NULL));
+    assert_int_equal(f->figures.failures, 3);
+    assert_int_equal(f->figures.error_code, SEAM_E_NOMEM);
+    end(f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(messages),
         cmocka_unit_test(events),
         cmocka_unit_test(units),
+        cmocka_unit_test(all_begin_together),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

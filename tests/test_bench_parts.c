@@ -236,6 +236,26 @@ static void rounds_add_up(void **state)
     free(f);
 }
 
+/* A median and the flush it is held against are of the same round. */
+static void flush_multiples_are_paired(void **state)
+{
+    (void)state;
+    struct plan_row *row = calloc(1, sizeof(*row));
+    struct bench_figures *f = calloc(1, sizeof(*f));
+    f->done = true;
+    for (uint64_t round = 0; round < 3; round++) { /* the disk is a hundred times faster in one round */
+        uint64_t flush_us = round == 1 ? 40 : 4000;
+        memset(&f->latency, 0, sizeof(f->latency));
+        for (uint64_t i = 0; i < 400000 / flush_us; i++)
+            bench_hist_add(&f->latency, 2 * flush_us * 1000);
+        round_add(row, f, (double)flush_us);
+    }
+    assert_true(fabs(row_times_flush(row) - 2) < 0.1);
+    assert_true(row_flush_moved(row));
+    free(row);
+    free(f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -249,6 +269,7 @@ int main(void)
         cmocka_unit_test(too_few_flushes_contradict_power),
         cmocka_unit_test(an_ack_is_told_with_its_but),
         cmocka_unit_test(rounds_add_up),
+        cmocka_unit_test(flush_multiples_are_paired),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

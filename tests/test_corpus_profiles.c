@@ -222,6 +222,17 @@ static void test_bad_specs(void **state)
     expect_text(refused("nosuch.ini", SEAM_E_IO), "nosuch.ini");
     expect_text(refused("/nosuch/a", SEAM_E_IO), "/nosuch/a");
     assert_int_equal(seam_corpus_open(NULL, 1, NULL, NULL), SEAM_E_INVALID);
+    static const char *const specs[] = {"representative", "representative:keys=7", "stress:scale=1K"};
+    for (size_t i = 0; i < 3; i++) { /* a size given counts, whatever the profile says */
+        struct seam_corpus *sized = NULL;
+        struct seam_corpus_info info;
+        assert_int_equal(seam_corpus_open_sized(specs[i], 1, 321, &sized, NULL), SEAM_OK);
+        seam_corpus_describe(sized, &info);
+        assert_int_equal(info.keys, 321);
+        seam_corpus_close(sized);
+        assert_int_equal(seam_corpus_open_sized(specs[i], 1, UINT64_C(1000000001), &sized, NULL),
+                         SEAM_E_OPTION);
+    }
     assert_int_equal(seam_corpus_open("nosuch", 1, (struct seam_corpus **)&path, NULL),
                      SEAM_E_OPTION);
 }

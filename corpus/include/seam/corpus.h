@@ -77,6 +77,11 @@ struct seam_corpus_info {
  * file), E_NOMEM. */
 SEAM_API int seam_corpus_open(const char *profile, uint64_t seed, struct seam_corpus **ret,
                               struct seam_err *err);
+/* The same with `keys` keys in the bulk-load set, whatever the profile, its knobs and `scale` say;
+ * 0: as they say. At most 1,000,000,000; E_OPTION too for more, or for fewer than a profile that sweeps
+ * has ops in a unit. */
+SEAM_API int seam_corpus_open_sized(const char *profile, uint64_t seed, uint64_t keys,
+                                    struct seam_corpus **ret, struct seam_err *err);
 /* Makers must have been closed before. NULL is allowed. */
 SEAM_API void seam_corpus_close(struct seam_corpus *corpus);
 
