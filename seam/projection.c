@@ -220,7 +220,6 @@ static int settle(struct seam_projection *p, struct seam_err *err)
         rc = seam_sync(p->db, SEAM_ACK_POWER, err);
     if (rc != SEAM_OK && rc != SEAM_E_READ_ONLY)
         return rc;
-    p->hold.sequence = p->meta.position.sequence;
     return SEAM_OK;
 }
 
@@ -239,20 +238,25 @@ static int load(struct seam_projection *p, const struct seam_projection_options 
         rc = check_fresh(p, o->discard, err);
     if (rc == SEAM_OK)
         rc = adopt_feed(p, o, fresh, err);
-    if (rc == SEAM_OK && p->journal != NULL)
+    if (rc == SEAM_OK && p->journal != NULL) {
+        /* First, so that what is looked at is not trimmed meanwhile. */
+        p->hold.stream = p->stream;
+        p->hold.sequence = p->meta.position.sequence;
+        seam_j_hold_add(p->journal, &p->hold);
         rc = check_position(p, err);
+    }
     if (rc != SEAM_OK)
         return rc;
     seam_p_table(p, p->meta.generation, &p->table);
-    if (p->journal != NULL) {
-        p->hold.stream = p->stream;
+    if (p->journal != NULL)
         rc = settle(p, err);
-    }
     return rc == SEAM_OK ? sweep_old(p, err) : rc;
 }
 
 static void free_projection(struct seam_projection *p)
 {
+    if (p->journal != NULL)
+        seam_j_hold_remove(p->journal, &p->hold);
     seam_journal_reader_close(p->reader);
     p->os->free(p->os->ctx, p->emit.ops);
     seam_p_arena_free(&p->emit.arena);
@@ -345,8 +349,6 @@ int seam_projection_open(struct seam_db *db, struct seam_slice name,
         free_projection(p);
         return rc;
     }
-    if (p->journal != NULL)
-        seam_j_hold_add(p->journal, &p->hold);
     /* A unit that a crash cut in two: if its event cannot be had now, a later catch-up will end it. */
     if (p->journal != NULL && p->atomic && p->meta.position.parts > 0)
         (void)seam_projection_catch_up(p, 1, NULL, NULL);
@@ -365,8 +367,6 @@ int seam_projection_close(struct seam_projection *projection, struct seam_err *e
         return seam_fail(err, SEAM_E_BUSY,
                          "the projection has %u open views and %u cursors: close them first", views,
                          cursors);
-    if (projection->journal != NULL)
-        seam_j_hold_remove(projection->journal, &projection->hold);
     free_projection(projection);
     return SEAM_OK;
 }
