@@ -125,6 +125,8 @@ void seam_w_end(struct seam_journal *j);
 int seam_w_remains(struct seam_journal *j, struct seam_err *err);
 /* Makes the file, where there is to be one. */
 int seam_w_make(struct seam_journal *j, struct seam_err *err);
+/* What the file says, of a journal that is not open. SEAM_NOTFOUND: there is none. */
+int seam_w_read(struct seam_journal *j, struct seam_fmt_witness *ret, struct seam_err *err);
 /* Holds what was loaded to the file. */
 int seam_w_check(struct seam_journal *j, bool accept_loss, struct seam_err *err);
 int seam_w_start(struct seam_journal *j, struct seam_err *err);

@@ -175,6 +175,25 @@ int seam_w_remains(struct seam_journal *j, struct seam_err *err)
     return rc;
 }
 
+int seam_w_read(struct seam_journal *j, struct seam_fmt_witness *ret, struct seam_err *err)
+{
+    struct seam_jwitness *w = &j->witness;
+    w->os = seam_db_platform(j->db);
+    w->dir = seam_db_dir(j->db);
+    set_name(j);
+    if (w->dir < 0)
+        return SEAM_NOTFOUND;
+    int fd = w->os->open(w->os->ctx, w->dir, w->name, SEAM_FILE_READ);
+    if (fd == -ENOENT)
+        return SEAM_NOTFOUND;
+    if (fd < 0)
+        return fail_file(w, fd, "open", err);
+    w->fd = fd;
+    int rc = read_slots(w, ret, err);
+    close_file(w);
+    return rc;
+}
+
 static int check_file(struct seam_journal *j, struct seam_err *err)
 {
     struct seam_jwitness *w = &j->witness;

@@ -164,6 +164,26 @@ SEAM_API int seam_journal_retain(struct seam_journal *journal, uint32_t stream,
 SEAM_API int seam_journal_at_time(struct seam_journal *journal, uint32_t stream, uint64_t time_ns,
                                   uint64_t *ret_sequence, struct seam_err *err);
 
+/* ---- verify ------------------------------------------------------------------------------ */
+
+struct seam_verified {
+    uint32_t streams;       /* that the catalogue has */
+    uint64_t events, bytes; /* that are whole, and their payload */
+    uint64_t groups;        /* records that are whole */
+    uint64_t faults;        /* 0: nothing is wrong */
+    uint32_t stream;        /* the first fault: its stream and sequence; stream 0: its group, or 0 */
+    uint64_t sequence;
+};
+
+/* Reads all of the journal under that prefix, at one snapshot, and holds every part of it against the
+ * others: events, chains, group records, the ends of all streams, the witness. Goes on past a fault.
+ * The journal need not be open, or fit to be opened, and the db may be read-only; if it is open,
+ * appends and trims may go on. Memory: some 50 bytes for each stream. ret is set when all was looked at:
+ * SEAM_OK, no fault; E_CORRUPT, ret->faults of them, err tells the first. Other errors:
+ * E_NO_STORE (no journal), E_INVALID (prefix), E_NOMEM, those of reads. */
+SEAM_API int seam_journal_verify(struct seam_db *db, struct seam_slice prefix,
+                                 struct seam_verified *ret, struct seam_err *err);
+
 /* ---- read -------------------------------------------------------------------------------- */
 
 struct seam_event {
