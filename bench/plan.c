@@ -21,6 +21,7 @@ enum {
     OPT_KEYS,
     OPT_VALUE,
     OPT_UNFLUSHED,
+    OPT_INGEST,
     OPT_QUICK,
     OPT_DRY_RUN,
     OPT_JSON,
@@ -32,7 +33,7 @@ static const struct bench_option options[] = {
      OPT_PROFILE},
     {"--engines", "LIST", "engines and variants: rocksdb,rocksdb:blob,lmdb,mem (all built in)",
      OPT_ENGINES},
-    {"--workloads", "LIST", "of those below, and limits (all but units)", OPT_WORKLOADS},
+    {"--workloads", "LIST", "of those below, and limits (all but units, append-under-ingest)", OPT_WORKLOADS},
     {"--runs", "N", "rounds; at least 6 for a verdict (6)", OPT_RUNS},
     {"--threads", "LIST", "of append, journal and units (1,8,32)", OPT_THREADS},
     {"--batch", "LIST", "puts in one commit, events in one append to the journal (1,50,1000)",
@@ -44,6 +45,7 @@ static const struct bench_option options[] = {
     {"--keys", "N", "keys in the loaded stores (the profile's)", OPT_KEYS},
     {"--value", "SIZE", "bytes of an appended value (256)", OPT_VALUE},
     {"--unflushed", "SIZE", "bytes acked at process before reopen-after-kill's kill (50M)", OPT_UNFLUSHED},
+    {"--ingest", "SIZE", "bytes a second of append-under-ingest's ingest (32M)", OPT_INGEST},
     {"--quick", NULL, "a first look within a minute: 3 short rounds, fewer rows", OPT_QUICK},
     {"--dry-run", NULL, "print the plan and stop; writes nothing", OPT_DRY_RUN},
     {"--json", "FILE", "the whole result as one document; - for stdout", OPT_JSON},
@@ -167,13 +169,13 @@ static int parse_value(const char *text, struct plan *p)
     return BENCH_OK;
 }
 
-static int parse_unflushed(const char *text, struct plan *p)
+static int parse_bytes(const char *name, const char *text, uint64_t *ret)
 {
     struct seam_err err;
-    if (seam_parse_size(text, &p->unflushed, &err) != SEAM_OK)
-        return bench_usage("seam bench", "--unflushed: %s", err.text);
-    if (p->unflushed < 1 || p->unflushed > (UINT64_C(4) << 30))
-        return bench_usage("seam bench", "--unflushed is 1 to 4G bytes");
+    if (seam_parse_size(text, ret, &err) != SEAM_OK)
+        return bench_usage("seam bench", "%s: %s", name, err.text);
+    if (*ret < 1 || *ret > (UINT64_C(4) << 30))
+        return bench_usage("seam bench", "%s is 1 to 4G bytes", name);
     return BENCH_OK;
 }
 
@@ -211,7 +213,9 @@ static int parse_one(int id, const char *value, struct plan *p)
     case OPT_VALUE:
         return parse_value(value, p);
     case OPT_UNFLUSHED:
-        return parse_unflushed(value, p);
+        return parse_bytes("--unflushed", value, &p->unflushed);
+    case OPT_INGEST:
+        return parse_bytes("--ingest", value, &p->ingest);
     case OPT_JSON:
         p->json = value;
         return BENCH_OK;
@@ -255,10 +259,11 @@ static void defaults(struct plan *p, bool quick)
     p->seconds = 1;
     p->value = 256;
     p->unflushed = UINT64_C(50) << 20;
+    p->ingest = UINT64_C(32) << 20;
     p->seed = 42;
     p->quick = quick;
     for (int w = 0; w < BENCH_FILL; w++)
-        p->workloads[w] = w != BENCH_UNITS;
+        p->workloads[w] = w != BENCH_UNITS && w != BENCH_INGEST;
     p->limits = true;
     if (!quick)
         return;

@@ -30,7 +30,7 @@ struct plan {
     size_t n_acks;
     uint32_t runs, value;
     double seconds, warm_seconds;
-    uint64_t seed, keys, unflushed;
+    uint64_t seed, keys, unflushed, ingest;
     uint64_t average; /* bytes of an entry of the corpus */
     bool quick, dry_run;
     const char *json; /* NULL: none; "-": stdout */
@@ -127,6 +127,8 @@ const struct plan_row *row_of_rail(const struct report *r, size_t block);
 /* Adds the caveats that the figures call for. */
 void report_judge(struct report *r);
 
+/* report_ingest.c: what ran beside the appends, and the tails held against each other. */
+void report_ingest(const struct report *r, FILE *out);
 /* report_open.c: a table of its own for each; nothing if no such workload was asked for. */
 void report_reopen(const struct report *r, FILE *out, bool color);
 

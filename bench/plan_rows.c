@@ -7,6 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Timed acks of one turn of append-under-ingest, unless it is a quick one. */
+enum { INGEST_ACKS = 100000 };
+
 struct rows {
     struct plan_row *at;
     size_t n, blocks;
@@ -33,7 +36,8 @@ static void add_block(const struct plan *p, struct rows *rows, enum bench_worklo
     bool durable = bench_workload_durable(w);
     for (size_t i = 0; i < p->n_engines; i++) {
         const struct plan_engine *e = &p->engines[i];
-        if (e->rail && (!durable || (strcmp(e->spec, "rawlog") == 0 && ack != SEAM_ACK_POWER)))
+        if (e->rail && (!durable || w == BENCH_INGEST ||
+                        (strcmp(e->spec, "rawlog") == 0 && ack != SEAM_ACK_POWER)))
             continue;
         if (!rows->at) {
             rows->n++;
@@ -48,7 +52,8 @@ static void add_block(const struct plan *p, struct rows *rows, enum bench_worklo
         row->turn.batch = (uint32_t)batch;
         row->turn.ack = ack;
         row->turn.value = p->value;
-        row->turn.volume = p->unflushed;
+        row->turn.volume = w == BENCH_REOPEN_AFTER_KILL ? p->unflushed : p->quick ? 0 : INGEST_ACKS;
+        row->turn.ingest = p->ingest;
         row->turn.keys = p->keys;
         row->turn.seconds = p->seconds;
         row->turn.warm_seconds = p->warm_seconds;
@@ -73,11 +78,11 @@ static void add_all(const struct plan *p, struct rows *rows)
             add_block(p, rows, (enum bench_workload)w, 1, 1, SEAM_ACK_NONE);
             continue;
         }
-        bool batched = w == BENCH_APPEND || w == BENCH_JOURNAL;
+        bool batched = bench_workload_batched((enum bench_workload)w);
         size_t batches = batched ? p->n_batches : 1;
         for (size_t a = 0; a < p->n_acks; a++)
             for (size_t b = 0; b < batches; b++)
-                for (size_t t = 0; t < p->n_threads; t++)
+                for (size_t t = 0; t < (w == BENCH_INGEST ? 1 : p->n_threads); t++)
                     add_block(p, rows, (enum bench_workload)w, p->threads[t],
                               batched ? p->batches[b] : 1, p->acks[a]);
     }
@@ -110,6 +115,8 @@ double plan_estimate(const struct plan *p, const struct plan_row *rows, size_t n
         *ret_turns += p->runs;
         if (row->turn.workload == BENCH_LOAD)
             turn += fill;
+        else if (row->turn.workload == BENCH_INGEST)
+            turn += fill / 2 + row->turn.seconds + (double)row->turn.volume / 4000;
         else if (row->turn.workload == BENCH_REOPEN_AFTER_KILL)
             turn += (double)row->turn.volume / 50e6;
         else

@@ -103,6 +103,7 @@ static json_t *knobs(const struct plan *p)
     json_object_set_new(o, "warm_seconds", json_real(p->warm_seconds));
     json_object_set_new(o, "keys", json_integer((json_int_t)p->keys));
     json_object_set_new(o, "value", json_integer(p->value));
+    json_object_set_new(o, "ingest", json_integer((json_int_t)p->ingest));
     json_object_set_new(o, "unflushed", json_integer((json_int_t)p->unflushed));
     json_object_set_new(o, "quick", json_boolean(p->quick));
     json_object_set_new(o, "engine_memory", json_integer((json_int_t)BENCH_ENGINE_MEMORY));
@@ -130,18 +131,34 @@ static json_t *limits(const struct plan *p)
     return list;
 }
 
+static json_t *figures(const double *v, uint32_t n)
+{
+    json_t *list = json_array();
+    for (uint32_t i = 0; i < n; i++)
+        json_array_append_new(list, real(v[i]));
+    return list;
+}
+
+static json_t *ingest(const struct plan_row *row)
+{
+    json_t *o = json_object();
+    json_object_set_new(o, "acks", json_integer((json_int_t)row->sum.operations));
+    json_object_set_new(o, "bytes_per_second", real(row->sum.ingest_bytes / row->sum.seconds));
+    json_object_set_new(o, "flushes", real(row->sum.ingest_flushes));
+    json_object_set_new(o, "compactions", real(row->sum.ingest_compactions));
+    return o;
+}
+
 static json_t *rate(const struct plan_row *row)
 {
     struct bench_spread s;
-    json_t *o = json_object(), *series = json_array();
+    json_t *o = json_object();
     bench_spread(row->rate, row->rounds, &s);
-    for (uint32_t i = 0; i < row->rounds; i++)
-        json_array_append_new(series, real(row->rate[i]));
     json_object_set_new(o, "unit", json_string(bench_workload_unit(row->turn.workload)));
     json_object_set_new(o, "median", real(s.median));
     json_object_set_new(o, "low", real(s.low));
     json_object_set_new(o, "high", real(s.high));
-    json_object_set_new(o, "series", series);
+    json_object_set_new(o, "series", figures(row->rate, row->rounds));
     return o;
 }
 
@@ -214,6 +231,10 @@ static json_t *result(const struct report *r, const struct plan_row *row)
     json_object_set_new(o, "cpu_us_per_op", real(row_cpu_us_per_op(row)));
     json_object_set_new(o, "rss_peak_bytes", row->sum.done ? real(row->sum.rss_peak_bytes) : json_null());
     json_object_set_new(o, "disk_bytes", row->sum.done ? real(row->sum.disk_bytes) : json_null());
+    json_object_set_new(o, "p50_us_series", figures(row->p50_us, row->rounds));
+    json_object_set_new(o, "p999_us_series", figures(row->p999_us, row->rounds));
+    json_object_set_new(o, "ingest", row->turn.workload == BENCH_INGEST && row->sum.done ? ingest(row)
+                                                                                        : json_null());
     json_object_set_new(o, "answers", text(row->sum.answers));
     json_object_set_new(o, "errors", errors(row));
     json_object_set_new(o, "left_out", text(row->left_out));

@@ -97,7 +97,7 @@ static void durable_row(const struct report *r, struct bench_table *t, const str
     bench_table_row(t);
     if (!first)
         bench_table_cell(t, "%s", "");
-    else if (row->turn.workload != BENCH_UNITS)
+    else if (bench_workload_batched(row->turn.workload))
         bench_table_cell(t, "%u thr x %u", row->turn.threads, row->turn.batch);
     else
         bench_table_cell(t, "%u thr", row->turn.threads);
@@ -115,7 +115,7 @@ static void durable_table(const struct report *r, enum bench_workload w, uint32_
 {
     struct bench_table *t = bench_table_new("llrlrrrrrrrrl");
     size_t block = SIZE_MAX;
-    char title[64], name[16];
+    char title[64], name[32];
     snprintf(name, sizeof(name), "%s", bench_workload_name(w));
     for (char *c = name; *c; c++)
         *c = (char)toupper((unsigned char)*c);
@@ -382,6 +382,7 @@ void report_text(const struct report *r, FILE *out)
         for (size_t a = 0; a < p->n_acks; a++)
             if (p->workloads[w] && bench_workload_durable((enum bench_workload)w))
                 durable_table(r, (enum bench_workload)w, p->acks[a], out, color);
+    report_ingest(r, out);
     projection_table(r, out, color);
     report_reopen(r, out, color);
     if (p->limits)

@@ -14,6 +14,7 @@
 #include <seam/corpus.h>
 #include <seam/platform.h>
 
+#include <pthread.h>
 #include <stdatomic.h>
 
 /* One commit of a bulk load, before an engine's own limits. */
@@ -31,6 +32,7 @@ struct run {
     struct seam_err err;
     bool is_volatile;     /* the engine keeps nothing: it is filled in the turn itself */
     struct seam_environment env;
+    const _Atomic uint64_t *acked; /* NULL, or acks so far: run_threads waits for turn->volume of them */
     int64_t rss_before;   /* the harness' own */
     /* the meter */
     uint64_t begin_ns;
@@ -115,6 +117,24 @@ bool run_check_message(struct run *r, const uint8_t *ring, uint64_t number);
 bool run_check_append(struct run *r, const struct run_append *a);
 /* The same of the log in turn->dir, closed. */
 bool run_check_rawlog(struct run *r, const struct run_append *a);
+
+/* run_ingest.c: a bulk ingest beside the turn. Zeroed, then its set made by the caller. */
+struct run_ingest {
+    struct run *r;
+    struct run_set set;
+    pthread_t thread;
+    bool started;
+    _Atomic bool stop;
+    _Atomic uint64_t bytes;
+    double seconds;
+    int code;
+    struct seam_err err;
+};
+bool run_ingest_start(struct run *r, struct run_ingest *g); /* false: told in ret, as below */
+/* Ends it, and fills ret->ingest_... after the meter has ended. */
+bool run_ingest_stop(struct run *r, struct run_ingest *g);
+/* Flushes and compactions out of RocksDB's table of levels; NaN if there is none in text. */
+void run_ingest_levels(const char *text, double *ret_flushes, double *ret_compactions);
 
 /* The turns. */
 void run_reopen(struct run *r);

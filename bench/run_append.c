@@ -217,17 +217,25 @@ static bool append_open(struct run *r, struct run_append *a)
 void run_append(struct run *r)
 {
     struct run_append a;
+    struct run_ingest ingest;
     struct seam_usage usage;
+    bool beside = r->turn->workload == BENCH_INGEST;
     memset(&a, 0, sizeof(a));
-    if (r->turn->workload == BENCH_UNITS || run_ring_make(r, &a.ring)) {
+    memset(&ingest, 0, sizeof(ingest));
+    if ((r->turn->workload == BENCH_UNITS || run_ring_make(r, &a.ring)) &&
+        (!beside || run_set_make(r, &ingest.set))) {
         seam_usage_read(&usage);
         r->rss_before = usage.rss_bytes;
         (void)seam_usage_reset_peak();
-        if (append_open(r, &a) && run_threads(r, append_body, &a)) {
+        r->acked = beside ? &a.acked : NULL;
+        if (append_open(r, &a) && (!beside || run_ingest_start(r, &ingest)) &&
+            run_threads(r, append_body, &a) && run_ingest_stop(r, &ingest)) {
             r->ret->acks = a.null ? NAN : (double)r->ret->operations;
             (void)run_check_append(r, &a);
         }
     }
+    (void)run_ingest_stop(r, &ingest); /* if something failed on the way */
+    run_set_free(&ingest.set);
     (void)seam_journal_close(a.journal, NULL);
     if (r->db)
         (void)run_close(r);

@@ -30,6 +30,7 @@ static const struct workload workloads[BENCH_WORKLOADS] = {
     [BENCH_SCAN_REVERSE] = {"scan-reverse", "keys/s", true, false},
     [BENCH_REOPEN] = {"reopen", "opens/s", true, false},
     [BENCH_REOPEN_AFTER_KILL] = {"reopen-after-kill", "opens/s", false, false},
+    [BENCH_INGEST] = {"append-under-ingest", "acks/s", false, true},
     [BENCH_UNITS] = {"units", "acks/s", false, true},
     [BENCH_FILL] = {"", "keys/s", false, false},
 };
@@ -50,6 +51,11 @@ int bench_workload_parse(const char *name)
 bool bench_workload_reads(enum bench_workload w)
 {
     return workloads[w].reads;
+}
+
+bool bench_workload_batched(enum bench_workload w)
+{
+    return w == BENCH_APPEND || w == BENCH_JOURNAL;
 }
 
 bool bench_workload_opens(enum bench_workload w)
@@ -237,6 +243,17 @@ static void sleep_seconds(const struct run *r, double seconds)
     r->os->sleep_us(r->os->ctx, (uint64_t)(seconds * 1e6));
 }
 
+/* Longer than the turn's time only for a count of acks that was asked for. */
+enum { ACKS_MOST_S = 120, ACKS_POLL_US = 50000 };
+
+static void wait_for_acks(const struct run *r, uint64_t before)
+{
+    uint64_t begin = run_now(r);
+    while (r->acked && atomic_load(r->acked) - before < r->turn->volume &&
+           run_now(r) - begin < ACKS_MOST_S * UINT64_C(1000000000))
+        r->os->sleep_us(r->os->ctx, ACKS_POLL_US);
+}
+
 bool run_threads(struct run *r, run_body *body, void *arg)
 {
     _Atomic int phase = RUN_MAKE;
@@ -250,9 +267,11 @@ bool run_threads(struct run *r, run_body *body, void *arg)
             r->os->sleep_us(r->os->ctx, READY_POLL_US);
         atomic_store(&phase, RUN_WARM);
         sleep_seconds(r, r->turn->warm_seconds);
+        uint64_t before = r->acked ? atomic_load(r->acked) : 0;
         run_meter_begin(r);
         atomic_store(&phase, RUN_TIMED);
         sleep_seconds(r, r->turn->seconds);
+        wait_for_acks(r, before);
     }
     atomic_store(&phase, RUN_STOP);
     if (started == r->turn->threads)
@@ -297,6 +316,7 @@ static void figures_unknown(struct bench_figures *f)
     f->ack_given = -1;
     f->rate = f->seconds = f->flushes = f->acks = f->device_bytes = f->cpu_us = NAN;
     f->rss_peak_bytes = f->disk_bytes = NAN;
+    f->ingest_bytes = f->ingest_flushes = f->ingest_compactions = NAN;
 }
 
 static bool run_begin(struct run *r)
@@ -331,6 +351,7 @@ void bench_turn_run(const struct bench_turn *turn, struct bench_figures *ret)
         switch (turn->workload) {
         case BENCH_APPEND:
         case BENCH_JOURNAL:
+        case BENCH_INGEST:
         case BENCH_UNITS:
             run_append(&r);
             break;

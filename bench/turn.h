@@ -21,6 +21,8 @@ enum bench_workload { /* names: "append", "load", ... in this order */
     BENCH_SCAN_REVERSE, /* and backward */
     BENCH_REOPEN,       /* open a cleanly closed store and serve the first get */
     BENCH_REOPEN_AFTER_KILL, /* the same after SIGKILL, with `volume` bytes acked at PROCESS, unflushed */
+    BENCH_INGEST,       /* append, while a bulk ingest of `ingest` bytes a second runs in the same db;
+                           goes on until `volume` acks are timed */
     BENCH_UNITS,        /* the corpus' units as commits, a flush each: `stress` transactions */
     BENCH_FILL,         /* not a row: makes the store that the reads and merge use */
     BENCH_WORKLOADS
@@ -29,6 +31,7 @@ enum bench_workload { /* names: "append", "load", ... in this order */
 const char *bench_workload_name(enum bench_workload w);
 int bench_workload_parse(const char *name); /* -1: none of them; FILL has no name */
 bool bench_workload_reads(enum bench_workload w);   /* needs a filled store, leaves it as it is */
+bool bench_workload_batched(enum bench_workload w); /* has rows for each batch */
 bool bench_workload_opens(enum bench_workload w);   /* times openings: nothing for volatile engines */
 bool bench_workload_durable(enum bench_workload w); /* each operation is a commit with an ack */
 const char *bench_workload_unit(enum bench_workload w); /* "acks/s", "keys/s", "reads/s" */
@@ -50,6 +53,7 @@ struct bench_turn {
     uint32_t ack;             /* as in seam_write */
     uint32_t value;           /* bytes of an appended value */
     uint64_t volume;          /* bytes, as the workload says */
+    uint64_t ingest;          /* bytes a second */
     uint64_t keys;            /* in the load set */
     double seconds, warm_seconds;
 };
@@ -70,6 +74,8 @@ struct bench_figures {
     double device_bytes;  /* NaN where there is no device counter; up to the flush that ends it */
     double cpu_us;        /* of the process while timed */
     double rss_peak_bytes;
+    double ingest_bytes;  /* taken by the bulk ingest while timed; NaN: there was none */
+    double ingest_flushes, ingest_compactions; /* of the engine since open, where it tells; else NaN */
     double disk_bytes;    /* of the store's directory afterwards */
     uint64_t failures;    /* operations that failed while timed */
     uint64_t failures_by_code[32]; /* index: minus the code */

@@ -21,10 +21,10 @@
 
 /* The fields, once, for both directions. */
 #define TURN_TEXTS(X) X(engine) X(profile) X(dir)
-#define TURN_NUMBERS(X) X(seed) X(round) X(threads) X(batch) X(ack) X(value) X(volume) X(keys)
+#define TURN_NUMBERS(X) X(seed) X(round) X(threads) X(batch) X(ack) X(value) X(volume) X(ingest) X(keys)
 #define FIGURE_REALS(X)                                                                            \
     X(rate) X(seconds) X(flushes) X(acks) X(records) X(user_bytes) X(device_bytes) X(cpu_us)       \
-    X(rss_peak_bytes) X(disk_bytes)
+    X(rss_peak_bytes) X(disk_bytes) X(ingest_bytes) X(ingest_flushes) X(ingest_compactions)
 #define FIGURE_NUMBERS(X) X(error_code) X(operations) X(ack_given) X(failures) X(wrong)
 
 static json_t *real_or_null(double v)

@@ -4,6 +4,7 @@
 
 #include <seam/journal.h>
 
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -122,6 +123,28 @@ static void units(void **state)
     end(f);
 }
 
+/* RocksDB's table of levels, as it prints it. */
+static void levels_are_read(void **state)
+{
+    (void)state;
+    static const char text[] =
+        "** Compaction Stats [default] **\n"
+        "Level    Files   Size     Score Read(GB)  Rn(GB) Rnp1(GB) Write(GB) Wnew(GB) Moved(GB) W-Amp "
+        "Rd(MB/s) Wr(MB/s) Comp(sec) CompMergeCPU(sec) Comp(cnt) Avg(sec) KeyIn KeyDrop\n"
+        "----------\n"
+        "  L0      2/0   60.12 MB   0.5      0.0     0.0      0.0       0.1      0.1       0.0   1.0      0.0"
+        "    301.2      0.40              0.39         6    0.067       0      0\n"
+        "  L6      1/0   30.00 MB   0.0      0.1     0.1      0.0       0.1      0.1       0.0   0.5    250.0"
+        "    120.0      0.50              0.45         1    0.500    900K      0\n"
+        " Sum      3/0   90.12 MB   0.0      0.1     0.1      0.0       0.2      0.2       0.0   1.5    138.8"
+        "    200.5      0.90              0.84         7    0.129    900K      0\n";
+    double flushes, compactions;
+    run_ingest_levels(text, &flushes, &compactions);
+    assert_true(flushes == 6 && compactions == 1);
+    run_ingest_levels("vlog: rolls 3\n", &flushes, &compactions);
+    assert_true(isnan(flushes) && isnan(compactions));
+}
+
 /* ---- threads ----------------------------------------------------------------------------- */
 
 static _Atomic unsigned made, early;
@@ -165,6 +188,7 @@ int main(void)
         cmocka_unit_test(messages),
         cmocka_unit_test(events),
         cmocka_unit_test(units),
+        cmocka_unit_test(levels_are_read),
         cmocka_unit_test(all_begin_together),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
