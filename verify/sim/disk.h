@@ -54,7 +54,7 @@ struct sim_fd {
 struct sim {
     struct seam_platform table;
     uint64_t rng, clock;
-    uint64_t calls, allocs, live, space;
+    uint64_t calls, all_calls, allocs, live, space;
     struct sim_fault fault;
     sim_hook hook;
     void *hook_arg;

@@ -140,6 +140,8 @@ static void crash_all(void *arg, struct sim *sim)
 {
     struct crash *c = arg;
     uint64_t call = sim_calls(sim);
+    if (c->s->stop && c->s->violations > 0)
+        return;
     if (c->only_class >= 0 && call != c->only_call)
         return;
     if (c->only_class < 0 && c->s->every > 1 && draw(&c->rng) % c->s->every != 0)
@@ -229,7 +231,7 @@ static void measure(struct sim_search *s, uint64_t *ret_calls, uint64_t *ret_all
     s->work(s->arg, sim_platform(sim), text);
     if (text[0])
         violation(s, 0, "work", 0, text);
-    *ret_calls = s->calls = sim_calls(sim);
+    *ret_calls = s->calls = sim_all_calls(sim);
     *ret_allocs = sim_allocs(sim);
     sim_free(sim);
 }
@@ -245,24 +247,34 @@ static bool fault_wanted(uint64_t call, int error, bool otherwise)
     return same && *end == ',' && strtol(end + 1, NULL, 10) == error;
 }
 
+/* The variants of one error at one call: once or for ever, and what a failed flush loses. */
+static void fail_call(struct sim_search *s, uint64_t call, int error, uint32_t step, uint64_t *rng)
+{
+    static const char *const lost[] = {"keeps", "drops", "reverts"};
+    for (int v = 0; v < 6; v++) {
+        struct sim_fault fault = {.call = call, .error = error, .reads = true};
+        bool other = error != EIO && (int)(call % 3) != v / 2; /* only flushes tell them apart */
+        fault.for_ever = v % 2 == 1;
+        fault.lost = (enum sim_lost)(v / 2);
+        if (fault.for_ever && (error == EINTR || error == 0)) /* nobody is interrupted for ever */
+            continue;
+        bool taken = !other && (step <= 1 || draw(rng) % step == 0);
+        if (!fault_wanted(call, error, taken) || (s->stop && s->violations > 0))
+            continue;
+        char what[64];
+        (void)snprintf(what, sizeof what, "error %d%s, a failed flush %s", error,
+                       fault.for_ever ? " for ever" : "", lost[v / 2]);
+        run_with(s, &fault, call, what);
+    }
+}
+
 void sim_search_errors(struct sim_search *s, const int *errors, size_t n, uint32_t step)
 {
     uint64_t calls, allocs, rng = s->seed;
     measure(s, &calls, &allocs);
-    for (uint64_t call = 1; call <= calls; call++) {
-        bool taken = step <= 1 || draw(&rng) % step == 0;
-        for (size_t e = 0; e < n; e++) {
-            if (!fault_wanted(call, errors[e], taken))
-                continue;
-            struct sim_fault fault = {.call = call, .error = errors[e]};
-            /* Nobody is interrupted for ever. */
-            fault.for_ever = (call + e) % 2 == 0 && errors[e] != EINTR;
-            fault.lost = (enum sim_lost)((call + e) % 3);
-            char what[64];
-            (void)snprintf(what, sizeof what, "error %d%s", errors[e], fault.for_ever ? " for ever" : "");
-            run_with(s, &fault, call, what);
-        }
-    }
+    for (uint64_t call = 1; call <= calls; call++)
+        for (size_t e = 0; e < n; e++)
+            fail_call(s, call, errors[e], step, &rng);
 }
 
 void sim_search_allocations(struct sim_search *s, uint32_t step)

@@ -7,7 +7,7 @@
  * is run twice: first with its own calls hooked, so that the power fails again in recovery.
  *
  * A case that fails is named, and replayed alone from its name: SEAM_SIM_CASE=call,class,number for
- * a crash, SEAM_SIM_FAULT=call,errno for an error, with the same seed. */
+ * a crash, SEAM_SIM_FAULT=call,errno for an error (in all its variants), with the same seed. */
 #ifndef SEAM_VERIFY_SIM_SEARCH_H
 #define SEAM_VERIFY_SIM_SEARCH_H
 
@@ -18,6 +18,7 @@ struct sim_search {
     uint32_t every;  /* one call in so many is looked at; 0 or 1: all. Which: by the seed */
     uint32_t random; /* states of large classes */
     uint32_t nested; /* one state in so many has its recovery crashed too; 0: none */
+    bool stop;       /* at the first violation: the code under test is known to be wrong */
 
     /* Works on os, on the root "/". An error of its own (not of a fault that was injected) goes into
      * text and ends the search. */
@@ -39,9 +40,9 @@ struct sim_search {
 
 /* Crashes. */
 void sim_search_crashes(struct sim_search *s);
-/* Each call fails with each of errors[0..n) (0: half a write), once and, in turn, for ever, with all
- * that a failed flush may lose; then the disk as it is, and as after a power cut, is checked. `step`:
- * one call in so many. After work everything must have been given back: memory, descriptors. */
+/* Each call, reads and opens too, fails with each of errors[0..n) (0: half of what was asked), once and
+ * for ever, with each of what a failed flush may lose (EIO; other errors: in turn); then the disk as it
+ * is, and as after a power cut, is checked. `step`: one case in so many. After work everything must have been given back: memory, descriptors. */
 void sim_search_errors(struct sim_search *s, const int *errors, size_t n, uint32_t step);
 /* The same for each allocation, once and for ever. */
 void sim_search_allocations(struct sim_search *s, uint32_t step);

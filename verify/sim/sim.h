@@ -34,6 +34,7 @@ const struct seam_platform *sim_platform(struct sim *sim);
 typedef void (*sim_hook)(void *arg, struct sim *sim);
 void sim_set_hook(struct sim *sim, sim_hook hook, void *arg); /* NULL: none */
 uint64_t sim_calls(const struct sim *sim);  /* that changed something or could have */
+uint64_t sim_all_calls(const struct sim *sim); /* those, and opens, reads, lists, looks */
 uint64_t sim_allocs(const struct sim *sim); /* so far, failed ones too */
 uint64_t sim_live(const struct sim *sim);   /* allocations not freed */
 uint64_t sim_open_files(const struct sim *sim);
@@ -52,6 +53,7 @@ struct sim_fault {
     bool for_ever;     /* and all after it */
     int error;         /* positive errno; 0: a write that does half of what it was asked */
     enum sim_lost lost;
+    bool reads;        /* `call` counts what only reads or opens, too (sim_all_calls) */
     uint64_t alloc;    /* the allocation that fails; 0: none */
     bool alloc_for_ever;
 };
@@ -68,6 +70,7 @@ void sim_set_fault(struct sim *sim, const struct sim_fault *fault);
     X(REORDER, "reorder-512")       /* any of the pending pieces */                                \
     X(GARBAGE, "garbage")           /* as torn; what is lost behind the flushed end is anything */ \
     X(DIR_SUBSET, "dir-subset")     /* changes of names up to some point */                        \
+    X(DIR_STRICT, "dir-strict")     /* any of the pending changes of names */                      \
     X(CROSS_FILE, "cross-file")     /* one file is ahead of all others, or behind */
 
 enum sim_class {

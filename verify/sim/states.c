@@ -1,8 +1,8 @@
 /* states.c - what the disk may hold after a crash: choices among what is pending.
  *
  * Keeps true: every state is the durable disk with a choice of pieces and of changes applied in the
- * order of the calls that made them; of changes of one directory, one that is lost takes the later
- * ones with it. */
+ * order of the calls that made them; but for dir-strict, a change of names that is lost takes the
+ * later ones with it. */
 #include "disk.h"
 
 #include <assert.h>
@@ -11,6 +11,7 @@
 
 #define ALL_SUBSETS 10u /* so many pieces have all their subsets taken */
 #define SOME 48u        /* of prefixes, of all but one, of one alone */
+#define NAME_SUBSETS 5u /* so many changes of names have all their subsets taken, twice */
 
 enum garbage { NO_GARBAGE, ZEROS, NOISE, OLD_BYTES, GARBAGE_COUNT };
 
@@ -146,6 +147,12 @@ static uint64_t reorder_count(const struct sim *sim, uint32_t random)
     return n <= ALL_SUBSETS ? UINT64_C(1) << n : 3 * least(n, SOME) + random;
 }
 
+static uint64_t names_count(const struct sim *sim, uint32_t random)
+{
+    uint64_t n = sim->change_count;
+    return 2 * (n <= NAME_SUBSETS ? UINT64_C(1) << n : 2 * least(n, SOME) + random);
+}
+
 uint64_t sim_state_count(const struct sim *sim, enum sim_class class, uint32_t random)
 {
     switch (class) {
@@ -157,6 +164,8 @@ uint64_t sim_state_count(const struct sim *sim, enum sim_class class, uint32_t r
         return 8 * pending_files(sim) * (GARBAGE_COUNT - 1);
     case SIM_DIR_SUBSET:
         return 2 * (sim->change_count + 1);
+    case SIM_DIR_STRICT:
+        return names_count(sim, random);
     case SIM_CROSS_FILE:
         return 2 * pending_files(sim);
     default:
@@ -214,6 +223,24 @@ static void choose_names(const struct sim *sim, struct choice *c, uint64_t i)
     memset(c->pieces, (int)(i % 2), sim->piece_count);
 }
 
+/* Odd: with all pieces. A name may come without what was written behind it, and the reverse. */
+static void choose_any_names(const struct sim *sim, struct choice *c, uint64_t i)
+{
+    size_t n = sim->change_count;
+    uint64_t some = least(n, SOME), rng = i + sim->calls * 1000033, k = i / 2;
+    memset(c->pieces, (int)(i % 2), sim->piece_count);
+    for (size_t at = 0; at < n; at++) {
+        bool keep;
+        if (n <= NAME_SUBSETS)
+            keep = (k >> at & 1) != 0;
+        else if (k < 2 * some)
+            keep = (at == k % some * n / some) == (k < some);
+        else
+            keep = (sim_draw(&rng) & 1) != 0;
+        c->changes[at] = keep ? 1 : 0;
+    }
+}
+
 static void choose(const struct sim *sim, enum sim_class class, uint64_t i, struct choice *c)
 {
     bool pieces = class == SIM_KILL, names = class != SIM_DROP_STRICT && class != SIM_DROP_ORDERED;
@@ -231,6 +258,8 @@ static void choose(const struct sim *sim, enum sim_class class, uint64_t i, stru
         choose_reorder(sim, c, i);
     } else if (class == SIM_DIR_SUBSET) {
         choose_names(sim, c, i);
+    } else if (class == SIM_DIR_STRICT) {
+        choose_any_names(sim, c, i);
     } else if (class == SIM_CROSS_FILE) {
         keep_file(sim, c, pending_file(sim, i / 2), i % 2 ? SIZE_MAX : 0, i % 2 == 0);
     }

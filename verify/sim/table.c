@@ -16,14 +16,27 @@ static struct sim *of(void *ctx)
 
 /* ---- faults ---------------------------------------------------------------------------------- */
 
+static int fault_at(const struct sim *sim, uint64_t at)
+{
+    const struct sim_fault *f = &sim->fault;
+    if (f->call == 0 || at < f->call || (at > f->call && !f->for_ever))
+        return 0;
+    return f->error > 0 ? f->error : -1;
+}
+
 /* Counts a call; 0, or the error that it is to end with, -1 for half a write. */
 static int count(struct sim *sim)
 {
-    const struct sim_fault *f = &sim->fault;
     sim->calls++;
-    if (f->call == 0 || sim->calls < f->call || (sim->calls > f->call && !f->for_ever))
-        return 0;
-    return f->error > 0 ? f->error : -1;
+    sim->all_calls++;
+    return fault_at(sim, sim->fault.reads ? sim->all_calls : sim->calls);
+}
+
+/* The same for a call that changes nothing. */
+static int count_read(struct sim *sim)
+{
+    sim->all_calls++;
+    return sim->fault.reads ? fault_at(sim, sim->all_calls) : 0;
 }
 
 static void hook(struct sim *sim)
@@ -51,6 +64,11 @@ void sim_set_space(struct sim *sim, uint64_t bytes)
 uint64_t sim_calls(const struct sim *sim)
 {
     return sim->calls;
+}
+
+uint64_t sim_all_calls(const struct sim *sim)
+{
+    return sim->all_calls;
 }
 
 uint64_t sim_allocs(const struct sim *sim)
@@ -139,6 +157,9 @@ static int open_name(void *ctx, int dir, const char *name, int flags)
     }
     if (flags & SEAM_FILE_NEW)
         return -EEXIST;
+    int error = count_read(sim);
+    if (error > 0)
+        return -error;
     bool is_dir = sim->inodes[inode].dir;
     if (((flags & SEAM_FILE_DIR) != 0) != is_dir)
         return is_dir ? -EISDIR : -ENOTDIR;
@@ -151,6 +172,9 @@ static int open_root(void *ctx, const char *path)
     uint32_t inode = sim_find(sim, path);
     if (inode == SIM_NO_INODE)
         return -ENOENT;
+    int error = count_read(sim);
+    if (error > 0)
+        return -error;
     return sim->inodes[inode].dir ? fd_new(sim, inode, SEAM_FILE_DIR) : -ENOTDIR;
 }
 
@@ -199,6 +223,11 @@ static ssize_t read_at(void *ctx, int fd, void *buf, size_t len, uint64_t at)
     struct sim_inode *inode = inode_of(of(ctx), fd, false);
     if (!inode)
         return -EBADF;
+    int error = count_read(of(ctx));
+    if (error > 0)
+        return -error;
+    if (error < 0 && len > 1)
+        len /= 2;
     if (at >= inode->cache.len)
         return 0;
     if (len > inode->cache.len - at)
@@ -472,6 +501,9 @@ static int stat_name(void *ctx, int dir, const char *name, struct seam_file_info
     struct sim_fd *d = fd_of(sim, dir);
     if (!d)
         return -EBADF;
+    int error = count_read(sim);
+    if (error > 0)
+        return -error;
     uint32_t inode = *name ? sim_names_find(&sim->inodes[d->inode].names, name) : d->inode;
     memset(ret, 0, sizeof *ret);
     if (inode == SIM_NO_INODE)
@@ -490,6 +522,9 @@ static int list(void *ctx, int dir, seam_list_fn fn, void *arg)
     int rc = 0;
     if (!d)
         return -ENOTDIR;
+    int error = count_read(sim);
+    if (error > 0)
+        return -error;
     sim_names_copy(&names, &d->names); /* fn may change them */
     for (size_t i = 0; i < names.n; i++) {
         rc = rc == 0 ? fn(arg, names.at[i].name) : rc;
