@@ -9,3 +9,5 @@ if(SEAM_HAVE_vlog)
   seam_test(sim_vlog ARGS run=vlog SOURCES test_sim_vlog.c LINK test_support seam_sim LABELS crash)
   seam_test(sim_seam ARGS run=vlog SOURCES test_sim_seam.c LINK test_support seam_sim LABELS crash)
 endif()
+seam_test(sim_storedir SOURCES test_sim_storedir.c INCLUDE ${PROJECT_SOURCE_DIR}/engine
+  LINK test_support seam_sim LABELS crash short)
