@@ -6,7 +6,8 @@ target_include_directories(seam_sim PUBLIC ${PROJECT_SOURCE_DIR}/verify/sim)
 target_link_libraries(seam_sim PUBLIC seam_static)
 
 if(SEAM_HAVE_vlog)
-  seam_test(sim_vlog ARGS run=vlog SOURCES test_sim_vlog.c LINK test_support seam_sim LABELS crash)
+  seam_test(sim_vlog ARGS run=vlog SOURCES test_sim_vlog.c sim_vlog_work.c
+    LINK test_support seam_sim LABELS crash)
   seam_test(sim_seam ARGS run=vlog SOURCES test_sim_seam.c LINK test_support seam_sim LABELS crash)
 endif()
 seam_test(sim_storedir SOURCES test_sim_storedir.c INCLUDE ${PROJECT_SOURCE_DIR}/engine

@@ -7,6 +7,4 @@ if(SEAM_HAVE_vlog)
   seam_test(vlog_promise ARGS run=vlog SOURCES test_vlog_promise.c LINK test_support LABELS vlog)
   seam_test(vlog_space ARGS run=vlog SOURCES test_vlog_space.c
     INCLUDE ${PROJECT_SOURCE_DIR}/backends/vlog LINK test_support LABELS vlog)
-  seam_test(vlog_crash ARGS run=vlog SOURCES test_vlog_crash.c TIMEOUT 300 LINK test_support
-    LABELS crash)
 endif()

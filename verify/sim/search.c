@@ -127,6 +127,7 @@ static void crash_class(struct crash *c, struct sim *sim, enum sim_class class)
         uint64_t hash = sim_hash(state) ^ (s->promised(s->arg) * 2 + power_of(class)) *
                                               UINT64_C(0x9e3779b97f4a7c15);
         s->states++;
+        s->taken[class]++;
         if (seen_add(&c->seen, hash)) {
             s->distinct++;
             s->by_class[class]++;

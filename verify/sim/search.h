@@ -33,16 +33,16 @@ struct sim_search {
 
     /* What it found. */
     uint64_t calls, states, distinct, nested_states;
-    uint64_t by_class[SIM_CLASS_COUNT]; /* distinct ones */
+    uint64_t taken[SIM_CLASS_COUNT], by_class[SIM_CLASS_COUNT]; /* by_class: distinct ones */
     uint64_t violations;
     char first[512]; /* the first violation */
 };
 
 /* Crashes. */
 void sim_search_crashes(struct sim_search *s);
-/* Each call, reads and opens too, fails with each of errors[0..n) (0: half of what was asked), once and
- * for ever, with each of what a failed flush may lose (EIO; other errors: in turn); then the disk as it
- * is, and as after a power cut, is checked. `step`: one case in so many. After work everything must have been given back: memory, descriptors. */
+/* Each call, reads and opens too, fails with each of errors[0..n) (0: half of what was asked), once
+ * and for ever, with each of what a failed flush may lose (EIO; other errors: in turn); then the disk
+ * as it is, and as after a power cut, is checked. `step`: one case in so many. After work everything must have been given back: memory, descriptors. */
 void sim_search_errors(struct sim_search *s, const int *errors, size_t n, uint32_t step);
 /* The same for each allocation, once and for ever. */
 void sim_search_allocations(struct sim_search *s, uint32_t step);
