@@ -1,7 +1,7 @@
 # The simulated disk, and what is searched on it.
 add_library(seam_sim STATIC ${PROJECT_SOURCE_DIR}/verify/sim/disk.c
   ${PROJECT_SOURCE_DIR}/verify/sim/table.c ${PROJECT_SOURCE_DIR}/verify/sim/states.c
-  ${PROJECT_SOURCE_DIR}/verify/sim/search.c)
+  ${PROJECT_SOURCE_DIR}/verify/sim/search.c ${PROJECT_SOURCE_DIR}/verify/sim/liar.c)
 target_include_directories(seam_sim PUBLIC ${PROJECT_SOURCE_DIR}/verify/sim)
 target_link_libraries(seam_sim PUBLIC seam_static)
 
@@ -9,6 +9,8 @@ if(SEAM_HAVE_vlog)
   seam_test(sim_vlog ARGS run=vlog SOURCES test_sim_vlog.c sim_vlog_work.c
     LINK test_support seam_sim LABELS crash)
   seam_test(sim_seam ARGS run=vlog SOURCES test_sim_seam.c LINK test_support seam_sim LABELS crash)
+  seam_test(sim_liar ARGS run=vlog SOURCES test_sim_liar.c sim_vlog_work.c
+    LINK test_support seam_sim LABELS crash)
 endif()
 seam_test(sim_storedir SOURCES test_sim_storedir.c INCLUDE ${PROJECT_SOURCE_DIR}/engine
   LINK test_support seam_sim LABELS crash short)
