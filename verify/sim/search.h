@@ -42,7 +42,8 @@ struct sim_search {
 void sim_search_crashes(struct sim_search *s);
 /* Each call, reads and opens too, fails with each of errors[0..n) (0: half of what was asked), once
  * and for ever, with each of what a failed flush may lose (EIO; other errors: in turn); then the disk
- * as it is, and as after a power cut, is checked. `step`: one case in so many. After work everything must have been given back: memory, descriptors. */
+ * as it is, and as after a power cut, is checked. `step`: one case in so many. After work
+ * everything must have been given back: memory, descriptors. */
 void sim_search_errors(struct sim_search *s, const int *errors, size_t n, uint32_t step);
 /* The same for each allocation, once and for ever. */
 void sim_search_allocations(struct sim_search *s, uint32_t step);
