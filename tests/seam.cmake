@@ -46,3 +46,8 @@ endif()
 if(SEAM_HAVE_mem)
   seam_test(seam_format SOURCES test_seam_format.c seam_support.c LABELS seam)
 endif()
+# Sanitizers' own memory would be measured too.
+if(SEAM_HAVE_vlog AND NOT SEAM_SANITIZE)
+  seam_test(trim_memory SOURCES test_trim_memory.c seam_support.c ARGS vlog=vlog:threshold=128
+    LABELS seam)
+endif()
