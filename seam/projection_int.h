@@ -102,5 +102,9 @@ int seam_p_sweep(struct seam_projection *p, const struct seam_fmt_key *lower,
                  const struct seam_fmt_key *upper, struct seam_err *err);
 /* How many views and cursors are open. NULL is allowed. */
 uint32_t seam_p_handles(struct seam_projection *p);
+/* Whether the event's ops hold a range that an engine must count, and, if ret_keys is not NULL, how many
+ * keys its ranges cover now, counted up to the limit and one more. */
+int seam_p_ranges(struct seam_projection *p, const struct seam_event *event, bool *ret_any,
+                  uint64_t *ret_keys, struct seam_err *err);
 
 #endif

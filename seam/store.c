@@ -44,10 +44,11 @@ static int close_dbs(struct seam_store *s, struct seam_err *err)
     return rc;
 }
 
-static void free_store(struct seam_store *s, bool forked)
+static void free_store(struct seam_store *s)
 {
     const struct seam_platform *os = s->os;
-    seam_s_dir_close(s->dir, forked);
+    seam_s_dir_close(s->dir, false);
+    seam_s_locks_close(s);
     for (size_t i = 0; i < s->n; i++)
         os->free(os->ctx, s->parts[i].path);
     os->free(os->ctx, s->parts);
@@ -97,7 +98,7 @@ int seam_store_close(struct seam_store *store, struct seam_err *err)
     int closed = close_dbs(store, rc == SEAM_OK ? err : NULL);
     if (closed == SEAM_E_BUSY)
         return closed;
-    free_store(store, false);
+    free_store(store);
     return rc == SEAM_OK ? closed : rc;
 }
 
@@ -130,11 +131,12 @@ static int open_projections(struct seam_store *s, struct seam_err *err)
         o.atomic_reads = asked->atomic_reads;
         rc = seam_projection_open(seam_s_db(s, part), seam_bytes(asked->name, strlen(asked->name)),
                                   &o, &part->projection, err);
-        if (rc != SEAM_OK)
-            rc = seam_s_named(part, rc, err);
+        if (rc == SEAM_OK)
+            rc = seam_journal_stream(s->journal, asked->stream, false, &part->stream, err);
+        rc = seam_s_named(part, rc, err);
         part->asked = NULL;
     }
-    return rc;
+    return rc == SEAM_OK ? seam_s_locks_open(s, err) : rc;
 }
 
 static bool needs_dir(const struct seam_store *s)
@@ -180,7 +182,7 @@ int seam_store_open(const char *dir, const struct seam_store_options *options,
     (void)seam_journal_close(s->journal, NULL);
     (void)close_dbs(s, NULL);
     seam_s_unmake(s);
-    free_store(s, false);
+    free_store(s);
     return rc;
 }
 

@@ -95,6 +95,9 @@ struct seam_s_part {
     bool made, dir_was_there;    /* its db was made by this open */
     struct seam_db *db;          /* NULL if shared */
     struct seam_projection *projection;
+    uint32_t stream;
+    pthread_mutex_t *putting; /* held while a unit for the stream is looked at and appended; one of
+                                 `locks`, the same for all projections of a stream */
 };
 
 struct seam_store {
@@ -107,6 +110,8 @@ struct seam_store {
     struct seam_s_member *listed; /* room to write STORE and MAKING from */
     size_t n, fresh;
     struct seam_journal *journal;
+    pthread_mutex_t *locks;
+    size_t locks_n; /* that were made */
 };
 
 /* store_plan.c: parts from the options, all that can be known checked; nothing is touched. */
@@ -123,5 +128,8 @@ void seam_s_unmake(struct seam_store *s);
 struct seam_db *seam_s_db(const struct seam_store *s, const struct seam_s_part *part);
 /* Puts the member's name before the text of a failure; returns rc, SEAM_OK too. */
 int seam_s_named(const struct seam_s_part *part, int rc, struct seam_err *err);
+/* store_put.c: a lock per stream, once the projections are open; and their end. */
+int seam_s_locks_open(struct seam_store *s, struct seam_err *err);
+void seam_s_locks_close(struct seam_store *s);
 
 #endif

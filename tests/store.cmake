@@ -15,7 +15,9 @@ foreach(of_journal vlog mem lmdb rocksdb)
 endforeach()
 set(store_sources store_support.c projection_support.c seam_support.c)
 if(pairs)
-  seam_test(store SOURCES test_store.c ${store_sources} ARGS ${pairs} LABELS seam)
+  foreach(name store store_put)
+    seam_test(${name} SOURCES test_${name}.c ${store_sources} ARGS ${pairs} LABELS seam)
+  endforeach()
 endif()
 # Bytes, held against the documentation. Its functions are not exported: the static library has them.
 seam_test(store_text SOURCES test_store_text.c ARGS run=${PROJECT_SOURCE_DIR}/docs/store-format.md

@@ -108,6 +108,56 @@ SEAM_API const uint8_t *seam_store_uuid(const struct seam_store *store);
 SEAM_API int seam_store_catch_up(struct seam_store *store, uint64_t *ret_applied,
                                  struct seam_err *err);
 
+/* ---- units ------------------------------------------------------------------------------- */
+
+/* Zero-initialised is the default. */
+struct seam_put_options {
+    uint64_t lag;    /* how many events a projection of the stream may stay behind; 0: none, so that
+                        what was put is seen. UINT64_MAX: put applies nothing */
+    size_t *commits; /* NULL, or room for as many as there are projections, in the order in which they
+                        were named at open: how many commits the unit takes there; 0: other stream.
+                        Filled on refusals too, as far as it is known, else 0; NEVER is 0 */
+};
+
+struct seam_put {
+    uint64_t sequence;       /* of the event that the unit is now */
+    struct seam_acked acked; /* of the journal's commit */
+    size_t behind;           /* projections of the stream that are more than `lag` events behind */
+    int applying;            /* SEAM_OK, or the first code with which a projection could not be fed */
+};
+
+/* Puts a unit of work: one event of the stream, and what its projections make of it. First every
+ * projection of the stream is asked what it would do with the event (a dry run of its projector, with
+ * the sequence that the event will have, the time, crc 0 and group 0). By the answers:
+ *   fits     it is taken;
+ *   splits   into k commits: refused (E_TOO_LARGE, the text tells k), or taken where that projection
+ *            has split_units;
+ *   never    one op alone is over a limit: refused (E_TOO_LARGE);
+ *   ask      a range delete that the projection's engine has to count: counted, after everything before
+ *            the event was applied; refused (E_TOO_LARGE, limit "range_keys") if it covers too much.
+ * Refused by any of them, nothing is written. Then the event is appended, in one commit, and the
+ * projections are fed as options->lag tells, all in the calling thread.
+ *
+ * So no unit gets into the journal that a projection could never apply, if two things hold: which keys
+ * a projector emits, and how long the values are, follows from the event's stream, sequence and data
+ * alone, and the stream is appended to through this call only. Units of one stream are put one
+ * at a time, of several streams at once; a stream without a projection is not held up at all.
+ *
+ * ack is the event's, as for seam_journal_append. A projection in another db takes only what a power
+ * cut cannot take from the journal, so where one has to follow at once (lag 0) the event is appended
+ * with ack POWER whatever was asked, and with a lag the journal is flushed once it is used up.
+ *
+ * SEAM_OK: the unit is in the journal, and what the stream's projections have not applied they will, by
+ * the next put, catch_up or open. If applying failed, ret->applying is the code and *err tells it.
+ * NOT DONE (nothing written): E_TOO_LARGE, a projector's own code, errors of reads, and those of
+ * seam_journal_append; the text names the projection. UNKNOWN: E_UNKNOWN, as in seam_journal_append.
+ * After a crash: the unit is in the journal whole or not at all, there if it was acked so; in each
+ * projection the same, but for one with split_units and without atomic_reads, of which readers may see
+ * the first i of k commits until catch_up has gone on. options and ret may be NULL. */
+SEAM_API int seam_store_put_unit(struct seam_store *store, uint32_t stream, struct seam_slice payload,
+                                 uint32_t ack, const struct seam_put_options *options,
+                                 struct seam_put *ret, struct seam_err *err);
+
 #ifdef __cplusplus
 }
 #endif
