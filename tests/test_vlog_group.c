@@ -39,7 +39,7 @@ static int failing_sync(void *ctx, int fd)
 
 static struct vlog *open_bare(int *ret_dir)
 {
-    static const uint64_t settings[] = {64 << 10, 4 << 10, 0, VLOG_IO_BUFFERED, 0};
+    static const uint64_t settings[] = {64 << 10, 4 << 10, 0, VLOG_IO_BUFFERED, 0, 512};
     static const uint8_t uuid[16] = {1};
     struct seam_engine *e = NULL;
     struct seam_err err;

@@ -39,10 +39,11 @@ static void os_reset(void)
 }
 
 static unsigned char filler[VALUE_MAX];
+static unsigned refused; /* since run began */
 
-static struct vlog *open_bare(uint64_t segment, uint64_t disk, int *ret_dir)
+static struct vlog *open_bare(uint64_t segment, uint64_t disk, uint64_t files, int *ret_dir)
 {
-    const uint64_t settings[] = {segment, 4 << 10, 0, VLOG_IO_BUFFERED, 0};
+    const uint64_t settings[] = {segment, 4 << 10, 0, VLOG_IO_BUFFERED, 0, files};
     static const uint8_t uuid[16] = {1};
     struct seam_engine *e = NULL;
     struct seam_err err;
@@ -80,17 +81,17 @@ static uint64_t counted(const struct vlog *v, uint64_t bytes, uint64_t largest)
     return bytes > largest ? bytes - largest : 0;
 }
 
-static uint64_t sizes(const struct vlog_segment *s)
+static uint64_t sizes(const struct vlog_segment *s, uint64_t *files)
 {
     uint64_t sum = 0;
-    for (; s; s = s->next)
+    for (; s; s = s->next, ++*files)
         sum += s->size;
     return sum;
 }
 
 static void check(const struct vlog *v, const struct held *held)
 {
-    uint64_t promised = 0, largest = 0, room = 0, own = 0;
+    uint64_t promised = 0, largest = 0, room = 0, own = 0, files = 0;
     for (int i = 0; i < TICKETS; i++) {
         const struct vlog_unit *u = held[i].taken ? held[i].commit.need.priv : NULL;
         if (!u)
@@ -98,6 +99,7 @@ static void check(const struct vlog *v, const struct held *held)
         promised += u->promised;
         largest = u->promised > largest ? u->promised : largest;
         own += u->own ? u->own->size : 0;
+        files += u->own ? 1 : 0;
     }
     uint64_t end = v->end.last->size - VLOG_TAIL_ROOM;
     if (end > v->end.pos)
@@ -107,8 +109,10 @@ static void check(const struct vlog *v, const struct held *held)
     assert_true(promised <= room);
     assert_true(promised == v->space.promised);
     assert_true(largest <= v->space.largest);
-    assert_true(v->space.disk == sizes(v->end.first) + sizes(v->end.dead) + sizes(v->space.spares) +
-                                     sizes(v->space.dead) + own);
+    uint64_t disk = own + sizes(v->end.first, &files) + sizes(v->end.dead, &files) +
+                    sizes(v->space.spares, &files) + sizes(v->space.dead, &files);
+    assert_true(v->space.disk == disk);
+    assert_true(v->space.files == files && files <= v->space.files_cap);
 }
 
 /* ---- steps ------------------------------------------------------------------------------------ */
@@ -127,7 +131,10 @@ static void hold(struct vlog *v, struct support_rng *rng, struct held *h)
     int rc = seam_backend_vlog.prepare(&v->base, &h->commit, 0, &err);
     if (rc != SEAM_E_NO_SPACE)
         expect_ok(rc, &err);
+    else if (v->space.disk_cap == UINT64_MAX)
+        assert_string_equal(err.limit, "segments");
     h->taken = rc == SEAM_OK;
+    refused += rc != SEAM_OK;
 }
 
 /* Commits some of those held as one group, in a random order; returns how many. */
@@ -154,7 +161,7 @@ static unsigned commit_some(struct vlog *v, struct support_rng *rng, struct held
     return n;
 }
 
-static void run(uint64_t segment, uint64_t disk, uint64_t seed)
+static void run(uint64_t segment, uint64_t disk, uint64_t files, uint64_t seed)
 {
     struct support_rng rng = {seed};
     struct held held[TICKETS] = {0};
@@ -162,7 +169,8 @@ static void run(uint64_t segment, uint64_t disk, uint64_t seed)
     unsigned committed = 0;
     bool draining = false; /* nothing is taken, so nothing is made: what is ready has to do */
     uint64_t rounds = support_number("SEAM_OPS", ROUNDS);
-    struct vlog *v = open_bare(segment, disk, &dir);
+    struct vlog *v = open_bare(segment, disk, files, &dir);
+    refused = 0;
     for (uint64_t i = 0; i < rounds; i++) {
         struct held *h = &held[support_below(&rng, TICKETS)];
         uint64_t what = support_below(&rng, 8);
@@ -183,6 +191,7 @@ static void run(uint64_t segment, uint64_t disk, uint64_t seed)
     memset(held, 0, sizeof held);
     check(v, held);
     assert_true(committed > 0);
+    assert_true((refused > 0) == (files < 512 || disk < UINT64_MAX));
     close_bare(v, dir);
 }
 
@@ -190,10 +199,11 @@ static void the_ledger_matches_the_segments(void **state)
 {
     (void)state;
     for (uint64_t k = 0; k < SEEDS; k++) {
-        run(64 << 10, UINT64_MAX, support_seed() + k);
-        run(256 << 10, UINT64_MAX, support_seed() + k);
-        run(256 << 10, 3 << 20, support_seed() + k);
-        run(64 << 10, 1 << 20, support_seed() + k);
+        run(64 << 10, UINT64_MAX, 512, support_seed() + k);
+        run(256 << 10, UINT64_MAX, 512, support_seed() + k);
+        run(256 << 10, 3 << 20, 512, support_seed() + k);
+        run(64 << 10, 1 << 20, 512, support_seed() + k);
+        run(64 << 10, UINT64_MAX, 16, support_seed() + k);
     }
 }
 
@@ -222,7 +232,7 @@ static void a_new_segment_goes_to_the_device_in_pieces(void **state)
     struct vlog_segment *s = NULL;
     int dir;
     (void)state;
-    struct vlog *v = open_bare(64 << 10, UINT64_MAX, &dir);
+    struct vlog *v = open_bare(64 << 10, UINT64_MAX, 512, &dir);
     os.pwritev = counting_pwritev;
     os.writeback = counting_writeback;
     written = sent = 0;

@@ -113,6 +113,7 @@ static int take_file(struct chain *c, const char *name, uint32_t number)
     struct found f = {.segment = s};
     c->files[c->n++] = f;
     v->space.disk += s->size;
+    v->space.files++;
     if (number >= v->space.next_number)
         v->space.next_number = number + 1;
     return read_header(c, &c->files[c->n - 1], c->err);

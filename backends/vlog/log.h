@@ -42,6 +42,7 @@ struct vlog_space {
     struct vlog_segment *spares, *dead;
     uint64_t promised, largest; /* bytes of tickets; the largest of those that are out */
     uint64_t disk, disk_cap;    /* what all files take, and may take */
+    uint64_t files, files_cap;  /* how many they are, each an open descriptor or two; and may be */
     uint64_t next_size;
     uint32_t next_number, spare_count;
     bool stop, wake;

@@ -58,6 +58,7 @@ void vlog_segment_remove(struct vlog *v, struct vlog_segment *s)
     (void)v->os->unlink(v->os->ctx, v->dir, name); /* what stays is removed at the next open */
     (void)pthread_mutex_lock(&v->space_lock);
     v->space.disk -= s->size;
+    v->space.files--;
     (void)pthread_mutex_unlock(&v->space_lock);
     vlog_segment_free(v, s);
 }
@@ -135,19 +136,24 @@ static int fill_file(struct vlog *v, struct vlog_segment *s, bool sparse)
     return rc < 0 ? rc : os->sync(os->ctx, s->fd);
 }
 
-/* An open is above the cap: it must go on somewhere, or a full store could not be read. */
+/* An open is above the caps: it must go on somewhere, or a full store could not be read. */
 static int claim(struct vlog *v, uint64_t size, uint32_t *ret_number, struct seam_err *err)
 {
     int rc = SEAM_OK;
     (void)pthread_mutex_lock(&v->space_lock);
     uint64_t cap = v->group ? v->space.disk_cap : UINT64_MAX, disk = v->space.disk;
-    if (cap != UINT64_MAX && (disk > cap || size > cap - disk)) {
+    bool full = v->group && v->space.files >= v->space.files_cap;
+    if (full || (cap != UINT64_MAX && (disk > cap || size > cap - disk))) {
         rc = SEAM_E_NO_SPACE;
     } else {
         *ret_number = v->space.next_number++;
         v->space.disk += size;
+        v->space.files++;
     }
     (void)pthread_mutex_unlock(&v->space_lock);
+    if (full)
+        return seam_fail_limit(err, rc, "segments", v->space.files_cap, v->space.files_cap + 1,
+                               SEAM_NO_OP);
     if (rc != SEAM_OK)
         return seam_fail_limit(err, rc, "disk", cap > disk ? cap - disk : 0, size, SEAM_NO_OP);
     return rc;
@@ -157,6 +163,7 @@ static void unclaim(struct vlog *v, uint64_t size)
 {
     (void)pthread_mutex_lock(&v->space_lock);
     v->space.disk -= size;
+    v->space.files--;
     (void)pthread_mutex_unlock(&v->space_lock);
 }
 

@@ -15,7 +15,7 @@
 #define SEGMENT_LEAST (UINT64_C(64) << 10)
 #define NODE_SHARE 96u /* of a tree node, charged per insert while it is only promised */
 
-enum { SET_SEGMENT, SET_THRESHOLD, SET_FILL_WAIT, SET_IO, SET_SPARE };
+enum { SET_SEGMENT, SET_THRESHOLD, SET_FILL_WAIT, SET_IO, SET_SPARE, SET_SEGMENTS };
 
 static const struct seam_tuning tunings[] = {
     {"segment", SEAM_TUNE_SIZE, "16M", "size of a log segment", 64u << 10, 1u << 30, NULL},
@@ -28,6 +28,8 @@ static const struct seam_tuning tunings[] = {
      "auto|direct|buffered"},
     {"spare", SEAM_TUNE_COUNT, "2",
      "segments kept ready by a thread; 0: no thread, made when a commit needs one", 0, 64, NULL},
+    {"segments", SEAM_TUNE_COUNT, "512", "segment files at most; each is an open file, or two", 8,
+     1000000, NULL},
     {NULL, SEAM_TUNE_FLAG, NULL, NULL, 0, 0, NULL},
 };
 
@@ -131,6 +133,7 @@ static void settings(struct vlog *v, const struct seam_open_args *args)
     v->io = (enum vlog_io)args->settings[SET_IO];
     v->spare_target = (uint32_t)args->settings[SET_SPARE];
     v->space.disk_cap = args->disk;
+    v->space.files_cap = args->settings[SET_SEGMENTS];
     v->space.next_number = 1;
     /* Under a cap the log has at least eight segments, so that it can give some back. */
     while (v->segment_size > SEGMENT_LEAST && v->segment_size > args->disk / 8)
