@@ -386,6 +386,38 @@ static void test_rolls(void **state)
     }
 }
 
+static int count_segments(const char *dir)
+{
+    char path[512];
+    int n = 0;
+    path_of(path, sizeof path, dir, "/engine", "");
+    DIR *d = opendir(path);
+    assert_non_null(d);
+    for (struct dirent *e = readdir(d); e; e = readdir(d))
+        n += strlen(e->d_name) == 12;
+    closedir(d);
+    return n;
+}
+
+/* After a close that returned, an open goes on where the log ended. */
+static void test_reopens(void **state)
+{
+    const char *dir = support_dir();
+    struct seam_err err = {0};
+    (void)state;
+    for (int i = 0; i < 120; i++) {
+        struct seam_db *db = support_open_with(SMALL, dir, NULL);
+        char key[16];
+        snprintf(key, sizeof key, "key%d", i / 2);
+        if (i % 2 == 0) /* every other one writes nothing */
+            write_one(db, key, key, strlen(key), i % 4 == 0 ? SEAM_ACK_POWER : SEAM_ACK_NONE);
+        support_close(db);
+        assert_int_equal(count_keys(dir, &read_only, &err), i / 2 + 1);
+    }
+    /* 60 groups of a block each, and 120 marks: four segments of 64 KiB at most, and one spare. */
+    assert_in_range(count_segments(dir), 1, 9);
+}
+
 /* A commit larger than a segment is one commit in a segment of its own. */
 static void test_oversize(void **state)
 {
@@ -588,7 +620,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_golden),    cmocka_unit_test(test_tree),
         cmocka_unit_test(test_every_byte), cmocka_unit_test(test_torn_tail),
         cmocka_unit_test(test_damage),    cmocka_unit_test(test_rolls),
-        cmocka_unit_test(test_oversize),  cmocka_unit_test(test_poison),
+        cmocka_unit_test(test_oversize), cmocka_unit_test(test_reopens),
+         cmocka_unit_test(test_poison),
     };
     int rc = support_begin(argc, argv);
     return rc ? rc : cmocka_run_group_tests_name("vlog", tests, NULL, NULL);

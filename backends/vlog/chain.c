@@ -443,7 +443,11 @@ static int recover(struct chain *c, struct seam_err *err)
     if (rc != SEAM_OK)
         return rc;
     vlog_window_set(&c->w, s, x.end);
-    rc = vlog_go_on(v, &c->w, s, sure, x.end, err);
+    bool stays = false;
+    if (last.valid)
+        rc = vlog_stay(v, &c->w, sure, x.end, &stays, err);
+    if (rc == SEAM_OK && !stays)
+        rc = vlog_go_on(v, &c->w, s, sure, x.end, err);
     v->map.now = v->end.seq;
     return rc;
 }

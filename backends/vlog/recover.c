@@ -8,7 +8,8 @@
  * What is not known to be flushed is written anew, into a new segment, before anybody reads it: the
  * kernel may hold pages that it failed to write and took for clean. The order is: the copies,
  * flushed; the header of the new segment, flushed, which makes it count; a trailer in the old one
- * where the copies begin. A crash in between leaves the old state or the new one. */
+ * where the copies begin. A crash in between leaves the old state or the new one. If all commits are
+ * known to be flushed, as after a close, the log goes on where it ended. */
 #include "log.h"
 
 #include "recover.h"
@@ -308,6 +309,67 @@ int vlog_go_on(struct vlog *v, struct vlog_window *w, struct vlog_segment *old, 
             rc = v->os->sync(v->os->ctx, old->fd);
     }
     return rc < 0 ? seam_fail_os(err, -rc, "vlog: recording where the log goes on") : SEAM_OK;
+}
+
+/* ---- the same segment ------------------------------------------------------------------------ */
+
+/* Whether the frames of [from, to) are marks, and few. */
+static int only_marks(struct vlog_window *w, uint64_t from, uint64_t to, bool *ret, uint32_t *ret_prev,
+                      struct seam_err *err)
+{
+    struct vlog_frame f = {.kind = VLOG_BEACON};
+    *ret = to - from <= VLOG_BLOCK;
+    for (uint64_t at = from; *ret && at < to; at += f.total) {
+        bool good = false;
+        int rc = vlog_frame_read(w, at, false, &f, &good, err);
+        if (rc != SEAM_OK)
+            return rc;
+        *ret = good && f.kind == VLOG_BEACON;
+        *ret_prev = f.crc;
+    }
+    return SEAM_OK;
+}
+
+/* The marks are written again, since the device may not have them; and one of this epoch is put
+ * behind them, so that no frame which a crash left there, torn off, can ever seem to follow. */
+int vlog_stay(struct vlog *v, struct vlog_window *w, uint64_t from, uint64_t to, bool *ret,
+              struct seam_err *err)
+{
+    struct vlog_segment *s = v->end.last;
+    const unsigned char *p = NULL;
+    unsigned char frame[VLOG_FRAME];
+    uint32_t prev = v->end.prev;
+    int rc = only_marks(w, from, to, ret, &prev, err);
+    if (rc == SEAM_OK && *ret)
+        *ret = to + VLOG_FRAME + VLOG_TAIL_ROOM <= s->size;
+    if (rc == SEAM_OK && *ret)
+        rc = vlog_window_get(w, from, to - from, &p, err);
+    if (rc != SEAM_OK || !*ret)
+        return rc;
+    struct iovec part = {(void *)(uintptr_t)p, (size_t)(to - from)};
+    int os_rc = 0;
+    if (to > from)
+        os_rc = seam_write_all(v->os, s->fd, &part, 1, from);
+    if (os_rc >= 0)
+        os_rc = v->os->sync(v->os->ctx, s->fd);
+    struct vlog_frame f = {.total = VLOG_FRAME,
+                           .kind = VLOG_BEACON,
+                           .seq = v->end.seq,
+                           .durable = (uint32_t)to,
+                           .prev = prev,
+                           .oldest = v->end.oldest,
+                           .extra = v->epoch};
+    vlog_frame_encode(&f, s->seed, to, frame);
+    part = (struct iovec){frame, sizeof frame};
+    if (os_rc >= 0)
+        os_rc = seam_write_all(v->os, s->fd, &part, 1, to);
+    if (os_rc >= 0)
+        os_rc = v->os->sync(v->os->ctx, s->fd);
+    if (os_rc < 0)
+        return seam_fail_os(err, -os_rc, "vlog: writing the mark of an open");
+    v->end.prev = f.crc;
+    v->end.pos = v->end.durable = v->end.marked = to + VLOG_FRAME;
+    return SEAM_OK;
 }
 
 /* Finds whether, and in which blocks, direct writes work: on a file made for it, so that no byte of

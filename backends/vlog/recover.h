@@ -29,6 +29,10 @@ int vlog_damaged(const struct vlog_segment *s, uint64_t at, const char *what, st
  * written anew, and seals old at from. */
 int vlog_go_on(struct vlog *v, struct vlog_window *w, struct vlog_segment *old, uint64_t from,
                uint64_t to, struct seam_err *err);
+/* Goes on behind `to` in the last segment, of which all before `from` is flushed, if nothing but
+ * marks stands between: *ret says whether that is so. It costs a frame, not a segment. */
+int vlog_stay(struct vlog *v, struct vlog_window *w, uint64_t from, uint64_t to, bool *ret,
+              struct seam_err *err);
 int vlog_probe(struct vlog *v, struct seam_err *err);
 
 #endif
