@@ -22,6 +22,7 @@ enum {
     OPT_VALUE,
     OPT_UNFLUSHED,
     OPT_INGEST,
+    OPT_STEADY,
     OPT_QUICK,
     OPT_DRY_RUN,
     OPT_JSON,
@@ -46,6 +47,8 @@ static const struct bench_option options[] = {
     {"--value", "SIZE", "bytes of an appended value (256)", OPT_VALUE},
     {"--unflushed", "SIZE", "bytes acked at process before reopen-after-kill's kill (50M)", OPT_UNFLUSHED},
     {"--ingest", "SIZE", "bytes a second of append-under-ingest's ingest (32M)", OPT_INGEST},
+    {"--steady", "SIZE", "bytes written before each durable turn, so that logs have rolled (none)",
+     OPT_STEADY},
     {"--quick", NULL, "a first look within a minute: 3 short rounds, fewer rows", OPT_QUICK},
     {"--dry-run", NULL, "print the plan and stop; writes nothing", OPT_DRY_RUN},
     {"--json", "FILE", "the whole result as one document; - for stdout", OPT_JSON},
@@ -216,6 +219,8 @@ static int parse_one(int id, const char *value, struct plan *p)
         return parse_bytes("--unflushed", value, &p->unflushed);
     case OPT_INGEST:
         return parse_bytes("--ingest", value, &p->ingest);
+    case OPT_STEADY:
+        return parse_bytes("--steady", value, &p->steady);
     case OPT_JSON:
         p->json = value;
         return BENCH_OK;
@@ -273,6 +278,7 @@ static void defaults(struct plan *p, bool quick)
     p->seconds = 0.25;
     p->workloads[BENCH_JOURNAL] = p->workloads[BENCH_GET_MISS] = false;
     p->workloads[BENCH_SCAN] = p->workloads[BENCH_SCAN_REVERSE] = false;
+    p->workloads[BENCH_FLOOR_DELETED] = p->workloads[BENCH_SCAN_REVERSE_DELETED] = false;
     p->workloads[BENCH_REOPEN] = p->workloads[BENCH_REOPEN_AFTER_KILL] = false;
 }
 

@@ -30,7 +30,7 @@ struct plan {
     size_t n_acks;
     uint32_t runs, value;
     double seconds, warm_seconds;
-    uint64_t seed, keys, unflushed, ingest;
+    uint64_t seed, keys, unflushed, ingest, steady;
     uint64_t average; /* bytes of an entry of the corpus */
     bool quick, dry_run;
     const char *json; /* NULL: none; "-": stdout */

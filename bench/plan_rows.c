@@ -54,6 +54,7 @@ static void add_block(const struct plan *p, struct rows *rows, enum bench_worklo
         row->turn.value = p->value;
         row->turn.volume = w == BENCH_REOPEN_AFTER_KILL ? p->unflushed : p->quick ? 0 : INGEST_ACKS;
         row->turn.ingest = p->ingest;
+        row->turn.steady = durable && !e->rail && w != BENCH_JOURNAL ? p->steady : 0;
         row->turn.keys = p->keys;
         row->turn.seconds = p->seconds;
         row->turn.warm_seconds = p->warm_seconds;
@@ -113,6 +114,7 @@ double plan_estimate(const struct plan *p, const struct plan_row *rows, size_t n
         if (row->left_out[0])
             continue;
         *ret_turns += p->runs;
+        turn += (double)row->turn.steady / 100e6;
         if (row->turn.workload == BENCH_LOAD)
             turn += fill;
         else if (row->turn.workload == BENCH_INGEST)

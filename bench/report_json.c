@@ -104,6 +104,7 @@ static json_t *knobs(const struct plan *p)
     json_object_set_new(o, "keys", json_integer((json_int_t)p->keys));
     json_object_set_new(o, "value", json_integer(p->value));
     json_object_set_new(o, "ingest", json_integer((json_int_t)p->ingest));
+    json_object_set_new(o, "steady", json_integer((json_int_t)p->steady));
     json_object_set_new(o, "unflushed", json_integer((json_int_t)p->unflushed));
     json_object_set_new(o, "quick", json_boolean(p->quick));
     json_object_set_new(o, "engine_memory", json_integer((json_int_t)BENCH_ENGINE_MEMORY));

@@ -145,7 +145,8 @@ static void durable_table(const struct report *r, enum bench_workload w, uint32_
 /* ---- what a projection does -------------------------------------------------------------- */
 
 static const enum bench_workload projection[] = {BENCH_LOAD, BENCH_MERGE, BENCH_GET, BENCH_GET_MISS,
-                                                 BENCH_FLOOR, BENCH_SCAN, BENCH_SCAN_REVERSE};
+                                                 BENCH_FLOOR, BENCH_SCAN, BENCH_SCAN_REVERSE,
+                                                 BENCH_FLOOR_DELETED, BENCH_SCAN_REVERSE_DELETED};
 enum { PROJECTIONS = sizeof(projection) / sizeof(projection[0]) };
 
 static const struct plan_row *find_row(const struct report *r, enum bench_workload w, size_t engine)
@@ -200,7 +201,7 @@ static void projection_row(const struct report *r, struct bench_table *t, size_t
 
 static void projection_table(const struct report *r, FILE *out, bool color)
 {
-    struct bench_table *t = bench_table_new("lrrrrrrrrrr");
+    struct bench_table *t = bench_table_new("lrrrrrrrrrrrr");
     bool any = false;
     bench_table_row(t);
     bench_table_cell(t, "PROJECTION");
@@ -219,8 +220,11 @@ static void projection_table(const struct report *r, FILE *out, bool color)
     if (any) {
         bench_table_print(t, out, color);
         fputs("           keys, entries or reads a second, one thread; disk and memory after the load;\n"
-              "           a load ends with a flush at the best ack of the engine, merges ask for none\n\n",
+              "           a load ends with a flush at the best ack of the engine, merges ask for none\n",
               out);
+        if (r->plan->workloads[BENCH_FLOOR_DELETED] || r->plan->workloads[BENCH_SCAN_REVERSE_DELETED])
+            fputs("           -deleted: nine keys of ten deleted, then 2 s for each engine to settle\n", out);
+        fputc('\n', out);
     }
     bench_table_free(t);
 }

@@ -146,6 +146,7 @@ void round_add(struct plan_row *row, const struct bench_figures *f, double flush
 static void store_name(const struct plan_row *row, char *ret, size_t cap)
 {
     const char *kind = row->turn.workload == BENCH_REOPEN       ? "reopen"
+                       : bench_workload_deleted(row->turn.workload) ? "deleted"
                        : bench_workload_reads(row->turn.workload) ? "reads"
                        : row->turn.workload == BENCH_MERGE      ? "merge"
                                                                 : "turn";

@@ -89,6 +89,21 @@ void run_set_free(struct run_set *set);
 /* Commits the whole set in large commits at the lowest ack; then one flush at the best level. */
 bool run_set_commit(struct run *r, const struct run_set *set);
 
+/* run_deleted.c: nine keys of ten deleted. */
+enum { RUN_SETTLE_US = 2000000 }; /* what every engine gets to settle after the deletes */
+bool run_delete(struct run *r, const struct run_set *set);
+/* The keys that are left, in order: the oracle of what such a store answers. */
+struct run_left {
+    struct seam_slice *keys;
+    uint64_t *loads; /* which entry of the load set */
+    uint8_t *bytes;
+    uint64_t n;
+};
+bool run_left_make(struct run *r, struct run_left *ret);
+void run_left_free(struct run_left *left);
+/* Which entry answers "last key <= key under prefix"; UINT64_MAX: none. */
+uint64_t run_left_floor(const struct run_left *left, struct seam_slice prefix, struct seam_slice key);
+
 /* run_read.c: opens the turn's store; one that is new is filled with the set, closed and opened anew. */
 bool run_fill(struct run *r);
 
@@ -135,6 +150,9 @@ bool run_ingest_start(struct run *r, struct run_ingest *g); /* false: told in re
 bool run_ingest_stop(struct run *r, struct run_ingest *g);
 /* Flushes and compactions out of RocksDB's table of levels; NaN if there is none in text. */
 void run_ingest_levels(const char *text, double *ret_flushes, double *ret_compactions);
+
+/* run_steady.c: writes turn->steady bytes. ring: the messages. false: told in ret. */
+bool run_steady(struct run *r, const uint8_t *ring);
 
 /* The turns. */
 void run_reopen(struct run *r);

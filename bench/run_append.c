@@ -228,7 +228,7 @@ void run_append(struct run *r)
         r->rss_before = usage.rss_bytes;
         (void)seam_usage_reset_peak();
         r->acked = beside ? &a.acked : NULL;
-        if (append_open(r, &a) && (!beside || run_ingest_start(r, &ingest)) &&
+        if (append_open(r, &a) && run_steady(r, a.ring) && (!beside || run_ingest_start(r, &ingest)) &&
             run_threads(r, append_body, &a) && run_ingest_stop(r, &ingest)) {
             r->ret->acks = a.null ? NAN : (double)r->ret->operations;
             (void)run_check_append(r, &a);

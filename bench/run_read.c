@@ -21,9 +21,16 @@ struct queries {
     uint8_t *bytes;
 };
 
+static bool is_back(const struct run *r)
+{
+    bool back;
+    return bench_workload_scans(r->turn->workload, &back) && back;
+}
+
 static bool is_scan(const struct run *r)
 {
-    return r->turn->workload == BENCH_SCAN || r->turn->workload == BENCH_SCAN_REVERSE;
+    bool back;
+    return bench_workload_scans(r->turn->workload, &back);
 }
 
 static void make_query(const struct run *r, struct seam_maker *maker, uint64_t n,
@@ -75,7 +82,7 @@ static void queries_free(struct queries *q)
 static int ask(struct run *r, struct seam_slice prefix, struct seam_slice key,
                struct seam_pin *ret, struct seam_err *err)
 {
-    if (r->turn->workload == BENCH_FLOOR)
+    if (bench_workload_floors(r->turn->workload))
         return seam_floor(r->db, NULL, prefix, key, ret, err);
     return seam_get(r->db, NULL, key, ret, err);
 }
@@ -136,7 +143,7 @@ static void check_answer(struct run *r, uint64_t i, int rc, const struct seam_pi
                          struct seam_slice asked)
 {
     struct seam_slice key, value;
-    bool floor = r->turn->workload == BENCH_FLOOR;
+    bool floor = bench_workload_floors(r->turn->workload);
     if ((rc == SEAM_OK) != (i != UINT64_MAX)) {
         r->ret->wrong++;
         return;
@@ -157,7 +164,7 @@ static void check_answer(struct run *r, uint64_t i, int rc, const struct seam_pi
     free(copy);
 }
 
-static bool answer_queries(struct run *r)
+static bool answer_queries(struct run *r, const struct run_left *left)
 {
     struct run_digest digest = {{0, 0}, 0, 0};
     for (uint64_t n = 0; n < ANSWERS; n++) {
@@ -165,6 +172,8 @@ static bool answer_queries(struct run *r)
         struct seam_pin pin;
         uint64_t i;
         make_query(r, r->maker, n, &prefix, &key, &i);
+        if (left)
+            i = run_left_floor(left, prefix, key);
         int rc = ask(r, prefix, key, &pin, &r->err);
         if (rc < 0)
             return run_fail(r, "read", rc);
@@ -181,6 +190,11 @@ static bool answer_queries(struct run *r)
 
 /* ---- scans ------------------------------------------------------------------------------- */
 
+static bool same(struct seam_slice a, struct seam_slice b)
+{
+    return a.len == b.len && memcmp(a.ptr, b.ptr, a.len) == 0;
+}
+
 static bool scan_open(struct run *r, struct seam_cursor **ret, struct seam_err *err)
 {
     const struct seam_slice none = {NULL, 0};
@@ -189,13 +203,13 @@ static bool scan_open(struct run *r, struct seam_cursor **ret, struct seam_err *
 }
 
 /* The whole store once: every value checked, order and number too. */
-static bool answer_scan(struct run *r)
+static bool answer_scan(struct run *r, const struct run_left *left)
 {
     struct run_digest digest = {{0, 0}, 0, 0};
     struct seam_cursor *c = NULL;
     struct seam_slice key, value;
-    bool back = r->turn->workload == BENCH_SCAN_REVERSE;
-    uint64_t n = 0;
+    bool back = is_back(r);
+    uint64_t n = 0, keys = left ? left->n : r->info.keys;
     if (!scan_open(r, &c, &r->err))
         return false;
     int rc = SEAM_OK;
@@ -209,12 +223,14 @@ static bool answer_scan(struct run *r)
         run_digest_add(&digest, value);
         if (seam_corpus_check_value(r->corpus, key, value, NULL, NULL) != SEAM_OK)
             r->ret->wrong++;
+        if (left && (n >= keys || !same(key, left->keys[back ? keys - 1 - n : n])))
+            r->ret->wrong++;
         n++;
     }
     seam_cursor_close(c);
     if (rc < 0)
         return run_fail(r, "scan", rc);
-    if (n != r->info.keys)
+    if (n != keys)
         r->ret->wrong++;
     run_digest_text(&digest, r->ret->answers);
     return true;
@@ -250,7 +266,7 @@ static void scan_body(struct run_worker *w)
     unsigned sum = 0;
     volatile unsigned sink = 0;
     const struct seam_slice none = {NULL, 0};
-    bool back = r->turn->workload == BENCH_SCAN_REVERSE;
+    bool back = is_back(r);
     int rc = seam_cursor_open(r->db, NULL, none, none, &c, &err);
     bool more = rc == SEAM_OK || run_note_failure(w, rc, &err);
     run_ready(w);
@@ -276,7 +292,8 @@ bool run_fill(struct run *r)
     bool fresh = false, ok = run_open(r, &fresh);
     if (!ok || !fresh)
         return ok;
-    ok = run_set_make(r, &set) && run_set_commit(r, &set);
+    ok = run_set_make(r, &set) && run_set_commit(r, &set) &&
+         (!bench_workload_deleted(r->turn->workload) || run_delete(r, &set));
     run_set_free(&set);
     if (!ok || r->is_volatile)
         return ok;
@@ -288,7 +305,12 @@ void run_read(struct run *r)
     (void)seam_usage_reset_peak();
     if (!run_fill(r))
         return;
-    if (is_scan(r) ? !answer_scan(r) : !answer_queries(r))
+    struct run_left left = {NULL, NULL, NULL, 0};
+    const struct run_left *oracle = bench_workload_deleted(r->turn->workload) ? &left : NULL;
+    bool ok = !oracle || run_left_make(r, &left);
+    ok = ok && (is_scan(r) ? answer_scan(r, oracle) : answer_queries(r, oracle));
+    run_left_free(&left);
+    if (!ok)
         return;
     if (run_threads(r, is_scan(r) ? scan_body : read_body, NULL))
         (void)run_close(r);

@@ -28,6 +28,8 @@ static const struct workload workloads[BENCH_WORKLOADS] = {
     [BENCH_FLOOR] = {"floor", "reads/s", true, false},
     [BENCH_SCAN] = {"scan", "keys/s", true, false},
     [BENCH_SCAN_REVERSE] = {"scan-reverse", "keys/s", true, false},
+    [BENCH_FLOOR_DELETED] = {"floor-deleted", "reads/s", true, false},
+    [BENCH_SCAN_REVERSE_DELETED] = {"scan-reverse-deleted", "keys/s", true, false},
     [BENCH_REOPEN] = {"reopen", "opens/s", true, false},
     [BENCH_REOPEN_AFTER_KILL] = {"reopen-after-kill", "opens/s", false, false},
     [BENCH_INGEST] = {"append-under-ingest", "acks/s", false, true},
@@ -51,6 +53,22 @@ int bench_workload_parse(const char *name)
 bool bench_workload_reads(enum bench_workload w)
 {
     return workloads[w].reads;
+}
+
+bool bench_workload_deleted(enum bench_workload w)
+{
+    return w == BENCH_FLOOR_DELETED || w == BENCH_SCAN_REVERSE_DELETED;
+}
+
+bool bench_workload_floors(enum bench_workload w)
+{
+    return w == BENCH_FLOOR || w == BENCH_FLOOR_DELETED;
+}
+
+bool bench_workload_scans(enum bench_workload w, bool *ret_back)
+{
+    *ret_back = w == BENCH_SCAN_REVERSE || w == BENCH_SCAN_REVERSE_DELETED;
+    return w == BENCH_SCAN || *ret_back;
 }
 
 bool bench_workload_batched(enum bench_workload w)

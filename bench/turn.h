@@ -19,6 +19,8 @@ enum bench_workload { /* names: "append", "load", ... in this order */
     BENCH_FLOOR,        /* "last key <= k under prefix p" */
     BENCH_SCAN,         /* whole store forward, values touched */
     BENCH_SCAN_REVERSE, /* and backward */
+    BENCH_FLOOR_DELETED,        /* floor and scan-reverse where nine keys of ten have been deleted */
+    BENCH_SCAN_REVERSE_DELETED,
     BENCH_REOPEN,       /* open a cleanly closed store and serve the first get */
     BENCH_REOPEN_AFTER_KILL, /* the same after SIGKILL, with `volume` bytes acked at PROCESS, unflushed */
     BENCH_INGEST,       /* append, while a bulk ingest of `ingest` bytes a second runs in the same db;
@@ -31,6 +33,9 @@ enum bench_workload { /* names: "append", "load", ... in this order */
 const char *bench_workload_name(enum bench_workload w);
 int bench_workload_parse(const char *name); /* -1: none of them; FILL has no name */
 bool bench_workload_reads(enum bench_workload w);   /* needs a filled store, leaves it as it is */
+bool bench_workload_deleted(enum bench_workload w); /* reads a store of which 90 % was deleted */
+bool bench_workload_floors(enum bench_workload w);
+bool bench_workload_scans(enum bench_workload w, bool *ret_back);
 bool bench_workload_batched(enum bench_workload w); /* has rows for each batch */
 bool bench_workload_opens(enum bench_workload w);   /* times openings: nothing for volatile engines */
 bool bench_workload_durable(enum bench_workload w); /* each operation is a commit with an ack */
@@ -53,6 +58,7 @@ struct bench_turn {
     uint32_t ack;             /* as in seam_write */
     uint32_t value;           /* bytes of an appended value */
     uint64_t volume;          /* bytes, as the workload says */
+    uint64_t steady;          /* bytes written before durable turns, run_steady.c */
     uint64_t ingest;          /* bytes a second */
     uint64_t keys;            /* in the load set */
     double seconds, warm_seconds;

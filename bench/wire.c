@@ -21,7 +21,8 @@
 
 /* The fields, once, for both directions. */
 #define TURN_TEXTS(X) X(engine) X(profile) X(dir)
-#define TURN_NUMBERS(X) X(seed) X(round) X(threads) X(batch) X(ack) X(value) X(volume) X(ingest) X(keys)
+#define TURN_NUMBERS(X)                                                                            \
+    X(seed) X(round) X(threads) X(batch) X(ack) X(value) X(volume) X(steady) X(ingest) X(keys)
 #define FIGURE_REALS(X)                                                                            \
     X(rate) X(seconds) X(flushes) X(acks) X(records) X(user_bytes) X(device_bytes) X(cpu_us)       \
     X(rss_peak_bytes) X(disk_bytes) X(ingest_bytes) X(ingest_flushes) X(ingest_compactions)

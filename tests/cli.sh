@@ -46,6 +46,7 @@ usage() {
     refuses 2 sure bench --ack sure
     refuses 2 --keys bench --keys 1
     refuses 2 --value bench --value 1
+    refuses 2 5Q bench --steady 5Q
     refuses 2 5Q bench --ingest 5Q
     refuses 2 5Q bench --unflushed 5Q
     refuses 2 --unflushed bench --unflushed 0
@@ -152,7 +153,11 @@ more() { # workloads that take longer
         grep -q "$word" out || complain "the report has no $word: $(cat out)"
     done
     grep -q failed out && complain "something failed: $(cat out)"
-    "$seam" bench --quick --workloads append-under-ingest --time 0.3 --runs 2 --keys 2000 --ingest 4M --engines lmdb,lmdb:fill_wait=50 \
+    "$seam" bench --workloads floor-deleted,scan-reverse-deleted --time 0.05 --runs 2 --keys 2000 --dir data --json out.json \
+        >out 2>err || complain "a run fails: $(cat err; grep CAREFUL out)"
+    "$json_check" out.json || complain "the JSON is not what docs/bench-json.md says"
+    grep -q "2 s for each engine to settle" out || complain "does not tell of settling: $(cat out)"
+    "$seam" bench --quick --workloads append-under-ingest --time 0.3 --runs 2 --keys 2000 --ingest 4M --steady 1M --engines lmdb,lmdb:fill_wait=50 \
         --dir data --json out.json >out 2>err || complain "a run fails: $(cat err; grep CAREFUL out)"
     "$json_check" out.json || complain "the JSON is not what docs/bench-json.md says"
     grep -q "acks beside .*B/s; memtable flushes not told" out || complain "does not tell of the ingest: $(cat out)"

@@ -145,6 +145,24 @@ static void levels_are_read(void **state)
     assert_true(isnan(flushes) && isnan(compactions));
 }
 
+/* What is written beforehand is as much as was asked, and in nobody's way. */
+static void steady_is_as_asked(void **state)
+{
+    (void)state;
+    struct fixture *f = begin(BENCH_APPEND);
+    struct seam_stats stats;
+    f->turn.steady = 100001;
+    f->r.limits.best = SEAM_ACK_NONE;
+    assert_true(run_steady(&f->r, f->a.ring));
+    assert_int_equal(seam_db_stats(f->r.db, &stats, NULL), SEAM_OK);
+    assert_true(stats.user_bytes >= 100001 && stats.user_bytes < 110000);
+    assert_int_equal(wrong(f, 0), 0);
+    assert_int_equal(wrong(f, 1), 1); /* message 0 is not there by it */
+    f->turn.workload = BENCH_UNITS;
+    assert_true(run_steady(&f->r, f->a.ring));
+    end(f);
+}
+
 /* ---- threads ----------------------------------------------------------------------------- */
 
 static _Atomic unsigned made, early;
@@ -189,6 +207,7 @@ int main(void)
         cmocka_unit_test(events),
         cmocka_unit_test(units),
         cmocka_unit_test(levels_are_read),
+        cmocka_unit_test(steady_is_as_asked),
         cmocka_unit_test(all_begin_together),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -102,6 +102,7 @@ static void a_turn_goes_over_the_wire(void **state)
     turn.warm_seconds = 0.0825;
     turn.keys = 12345;
     turn.ingest = 77;
+    turn.steady = 78;
     turn.volume = UINT64_C(5) << 30;
     char *text = wire_encode_turn(&turn);
     assert_true(wire_decode_turn(text, &back));
