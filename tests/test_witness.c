@@ -250,6 +250,34 @@ static void rotten_log(void **state)
     store_close(&s);
 }
 
+/* Where LMDB's two meta pages have their transaction's number; the higher one is taken. */
+enum { LMDB_TXNID = 144, LMDB_PAGE = 4096 };
+
+/* The newer meta page loses its number, so that LMDB opens at the older one without a word. */
+static void older_meta(void **state)
+{
+    (void)state;
+    struct store s;
+    struct seam_err err;
+    uint64_t txn[2], zero = 0;
+    if (strcmp(engine, "lmdb") != 0 || sysconf(_SC_PAGESIZE) != LMDB_PAGE)
+        skip();
+    store_open(&s, "", engine, NULL);
+    fill(&s, 5);
+    ok(seam_close(s.db, &err), err);
+    int fd = open(in_dir(&s, "engine/data.mdb"), O_RDWR);
+    assert_true(fd >= 0);
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(pread(fd, &txn[i], 8, i * LMDB_PAGE + LMDB_TXNID), 8);
+    assert_true(txn[0] + 1 == txn[1] || txn[1] + 1 == txn[0]); /* it is what it is taken for */
+    off_t newer = txn[1] > txn[0] ? LMDB_PAGE : 0;
+    assert_int_equal(pwrite(fd, &zero, 8, newer + LMDB_TXNID), 8);
+    (void)close(fd);
+    attach(&s);
+    expect_open(&s, SEAM_E_LOST, "acknowledged events are missing");
+    store_close(&s);
+}
+
 int main(int argc, char **argv)
 {
     if (argc != 2) {
@@ -260,7 +288,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(older_copy),   cmocka_unit_test(file_gone_or_foreign),
         cmocka_unit_test(every_byte),   cmocka_unit_test(journal_gone),
-        cmocka_unit_test(rotten_log),
+        cmocka_unit_test(rotten_log),   cmocka_unit_test(older_meta),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
