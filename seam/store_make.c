@@ -159,7 +159,10 @@ static int open_known(struct seam_store *s, struct seam_s_part *part, struct sea
         return seam_fail(err, SEAM_E_CORRUPT,
                          "%s is missing from the store (engine %s): restore it from a copy",
                          part->info.name, part->info.engine);
-    rc = seam_open(part->engine, part->path, &part->options, &part->db, err);
+    struct seam_options o = part->options;
+    if (o.mode != SEAM_OPEN_READ_ONLY) /* it is never made anew */
+        o.mode = SEAM_OPEN_EXISTING;
+    rc = seam_open(part->engine, part->path, &o, &part->db, err);
     if (rc == SEAM_E_NO_STORE && part->info.place == SEAM_S_INSIDE)
         rc = SEAM_E_CORRUPT;
     if (rc != SEAM_OK)

@@ -22,3 +22,12 @@ endif()
 # Bytes, held against the documentation. Its functions are not exported: the static library has them.
 seam_test(store_text SOURCES test_store_text.c ARGS run=${PROJECT_SOURCE_DIR}/docs/store-format.md
   INCLUDE ${PROJECT_SOURCE_DIR}/seam LABELS seam short)
+set(runs "")
+foreach(engine vlog lmdb rocksdb)
+  if(SEAM_HAVE_${engine})
+    list(APPEND runs "${engine}=${engine} ${engine}")
+  endif()
+endforeach()
+if(runs)
+  seam_test(store_damage SOURCES test_store_damage.c ${store_sources} ARGS ${runs} LABELS seam)
+endif()
