@@ -59,7 +59,7 @@ static void digest(struct report *r, const struct seam_corpus *corpus)
         r->digest[0] = 0;
 }
 
-static int run(struct plan *p, struct data_dir *d, struct report *r)
+static int run(struct plan *p, struct data_dir *d, const struct data_dir *journal, struct report *r)
 {
     size_t turns = 0;
     int rc = learn_limits(p, d);
@@ -74,7 +74,7 @@ static int run(struct plan *p, struct data_dir *d, struct report *r)
     fflush(stdout);
     seam_environment_read(d->path, &r->env);
     probe_once(r, d);
-    round_run_all(p, d, r);
+    round_run_all(p, d, journal, r);
     report_judge(r);
     if (!json_only)
         report_text(r, stdout);
@@ -101,7 +101,7 @@ static int dry_run(const struct plan *p)
 int bench_cmd_bench(int argc, char **argv)
 {
     struct report report;
-    struct data_dir dir;
+    struct data_dir dir, journal;
     struct seam_corpus *corpus = NULL;
     struct plan *plan = calloc(1, sizeof(*plan));
     memset(&report, 0, sizeof(report));
@@ -121,7 +121,12 @@ int bench_cmd_bench(int argc, char **argv)
                 seam_corpus_describe(corpus, &report.corpus);
                 digest(&report, corpus);
             }
-            rc = run(plan, &dir, &report);
+            bool apart = plan->journal_dir[0] != 0;
+            rc = apart ? data_open(plan->journal_dir, &journal) : BENCH_OK;
+            if (rc == BENCH_OK)
+                rc = run(plan, &dir, apart ? &journal : NULL, &report);
+            if (apart)
+                data_close(&journal);
             data_close(&dir);
         }
     }

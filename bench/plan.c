@@ -17,6 +17,7 @@ enum {
     OPT_ACK,
     OPT_TIME,
     OPT_DIR,
+    OPT_JOURNAL_DIR,
     OPT_SEED,
     OPT_KEYS,
     OPT_VALUE,
@@ -42,6 +43,7 @@ static const struct bench_option options[] = {
     {"--ack", "LIST", "none, process, os, power; priced side by side (power)", OPT_ACK},
     {"--time", "S", "measured time of one turn: 0.5, 250ms (1)", OPT_TIME},
     {"--dir", "D", "where the data goes; made if missing (./seam-bench)", OPT_DIR},
+    {"--journal-dir", "D", "where the journals go, for another device (--dir)", OPT_JOURNAL_DIR},
     {"--seed", "N", "of the corpus (42)", OPT_SEED},
     {"--keys", "N", "keys in the loaded stores (the profile's)", OPT_KEYS},
     {"--value", "SIZE", "bytes of an appended value (256)", OPT_VALUE},
@@ -209,6 +211,8 @@ static int parse_one(int id, const char *value, struct plan *p)
         return BENCH_OK;
     case OPT_DIR:
         return parse_path("--dir", value, p->dir, sizeof(p->dir) - 64);
+    case OPT_JOURNAL_DIR:
+        return parse_path("--journal-dir", value, p->journal_dir, sizeof(p->journal_dir) - 64);
     case OPT_SEED:
         return parse_number("--seed", value, 0, UINT64_MAX, &p->seed);
     case OPT_KEYS:

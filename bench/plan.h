@@ -20,7 +20,7 @@ struct plan_engine {
 };
 
 struct plan {
-    char profile[BENCH_SPEC], dir[BENCH_PATH];
+    char profile[BENCH_SPEC], dir[BENCH_PATH], journal_dir[BENCH_PATH]; /* "": dir */
     struct plan_engine engines[PLAN_ENGINES]; /* rails last */
     size_t n_engines;
     bool workloads[BENCH_WORKLOADS], limits;
@@ -91,8 +91,9 @@ void data_close(struct data_dir *d);
 /* round.c */
 extern volatile int round_interrupted; /* set by SIGINT and SIGTERM */
 void round_catch_signals(void);
-/* Runs all rows, round by round, engines rotated. */
-void round_run_all(const struct plan *p, const struct data_dir *d, struct report *r);
+/* Runs all rows, round by round, engines rotated. journal: where the rows of JOURNAL go, NULL: d. */
+void round_run_all(const struct plan *p, const struct data_dir *d, const struct data_dir *journal,
+                   struct report *r);
 /* Adds one turn's figures to its row; flush_us: of the raw probe around the turn, NaN: unknown. */
 void round_add(struct plan_row *row, const struct bench_figures *f, double flush_us);
 void report_caveat(struct report *r, const char *fmt, ...) SEAM_PRINTF(2, 3);

@@ -104,6 +104,7 @@ static json_t *knobs(const struct plan *p)
     json_object_set_new(o, "keys", json_integer((json_int_t)p->keys));
     json_object_set_new(o, "value", json_integer(p->value));
     json_object_set_new(o, "ingest", json_integer((json_int_t)p->ingest));
+    json_object_set_new(o, "journal_dir", text(p->journal_dir));
     json_object_set_new(o, "steady", json_integer((json_int_t)p->steady));
     json_object_set_new(o, "unflushed", json_integer((json_int_t)p->unflushed));
     json_object_set_new(o, "quick", json_boolean(p->quick));
@@ -211,7 +212,7 @@ static json_t *result(const struct report *r, const struct plan_row *row)
     const struct plan_row *rail = row_of_rail(r, row->block);
     struct bench_spread ratio = {NAN, NAN, NAN, 0};
     json_t *o = json_object(), *of = json_object();
-    if (rail)
+    if (rail && strcmp(row->turn.engine, "null") != 0 && row->sum.ack_given == SEAM_ACK_POWER)
         bench_paired(row->rate, rail->rate, row->rounds, &ratio);
     json_object_set_new(o, "workload", json_string(bench_workload_name(row->turn.workload)));
     json_object_set_new(o, "engine", json_string(row->turn.engine));

@@ -186,9 +186,8 @@ static void run_turn(struct plan_row *row, uint32_t round, const struct data_dir
         (void)data_remove_store(d, name);
 }
 
-static bool run_block(const struct plan *p, const struct data_dir *d, struct report *r,
-                      struct plan_row *rows, size_t n, uint32_t round, struct seam_probe *probe,
-                      struct progress *progress)
+static bool run_block(const struct data_dir *d, struct report *r, struct plan_row *rows, size_t n,
+                      uint32_t round, struct seam_probe *probe, struct progress *progress)
 {
     struct bench_figures *f = calloc(1, sizeof(*f));
     double before = probe_now(probe, r);
@@ -205,7 +204,6 @@ static bool run_block(const struct plan *p, const struct data_dir *d, struct rep
         progress->done++;
     }
     free(f);
-    (void)p;
     return !round_interrupted;
 }
 
@@ -217,10 +215,11 @@ static size_t block_end(const struct report *r, size_t begin)
     return end;
 }
 
-void round_run_all(const struct plan *p, const struct data_dir *d, struct report *r)
+void round_run_all(const struct plan *p, const struct data_dir *d, const struct data_dir *journal,
+                   struct report *r)
 {
     struct progress progress = {isatty(2) == 1, 0, 0, {0, 0}};
-    struct seam_probe *probe = NULL;
+    struct seam_probe *probe = NULL, *journal_probe = NULL;
     struct seam_err err;
     bool going = true;
     clock_gettime(CLOCK_MONOTONIC, &progress.began);
@@ -229,10 +228,16 @@ void round_run_all(const struct plan *p, const struct data_dir *d, struct report
     r->flush_low_us = r->flush_high_us = NAN;
     if (seam_probe_open(d->path, &probe, &err) != SEAM_OK)
         report_caveat(r, "no raw flush probe, so no multiples of a flush: %s", err.text);
+    if (journal && seam_probe_open(journal->path, &journal_probe, &err) != SEAM_OK)
+        report_caveat(r, "no raw flush probe in --journal-dir, so no multiples of a flush: %s", err.text);
     for (uint32_t round = 0; going && round < p->runs; round++)
-        for (size_t i = 0; going && i < r->n_rows; i = block_end(r, i))
-            going = run_block(p, d, r, &r->rows[i], block_end(r, i) - i, round, probe, &progress);
+        for (size_t i = 0; going && i < r->n_rows; i = block_end(r, i)) {
+            bool there = journal && r->rows[i].turn.workload == BENCH_JOURNAL;
+            going = run_block(there ? journal : d, r, &r->rows[i], block_end(r, i) - i, round,
+                              there ? journal_probe : probe, &progress);
+        }
     seam_probe_close(probe);
+    seam_probe_close(journal_probe);
     if (progress.on)
         fprintf(stderr, "\r\033[K");
     r->interrupted = round_interrupted != 0;

@@ -153,6 +153,15 @@ more() { # workloads that take longer
         grep -q "$word" out || complain "the report has no $word: $(cat out)"
     done
     grep -q failed out && complain "something failed: $(cat out)"
+    "$seam" bench --workloads journal --threads 1 --batch 1 --time 0.05 --runs 1 --dir data --journal-dir apart \
+        --engines lmdb >out 2>err || complain "a run with --journal-dir fails: $(cat err; grep CAREFUL out)"
+    { [ ! -e apart ] && [ ! -e data ]; } || complain "leaves a data directory"
+    mkdir foreign && touch foreign/mine
+    "$seam" bench --workloads journal --dir data --journal-dir foreign >out 2>err
+    [ $? -eq 2 ] || complain "takes a foreign directory for the journal"
+    [ "$(ls -A foreign)" = mine ] && [ ! -e data ] || complain "changes a foreign directory, or leaves its own"
+    "$seam" bench --workloads journal --dir data --journal-dir data >out 2>err
+    [ $? -eq 1 ] || complain "takes one directory twice"
     "$seam" bench --workloads floor-deleted,scan-reverse-deleted --time 0.05 --runs 2 --keys 2000 --dir data --json out.json \
         >out 2>err || complain "a run fails: $(cat err; grep CAREFUL out)"
     "$json_check" out.json || complain "the JSON is not what docs/bench-json.md says"
