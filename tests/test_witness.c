@@ -153,6 +153,48 @@ static void file_gone_or_foreign(void **state)
     store_close(&other);
 }
 
+static uint64_t get_le(const uint8_t *p, int bytes)
+{
+    uint64_t v = 0;
+    while (bytes-- > 0)
+        v = v << 8 | p[bytes];
+    return v;
+}
+
+/* The file's bytes are those that docs/journal-format.md tells. */
+static void as_documented(void **state)
+{
+    (void)state;
+    struct store s;
+    struct seam_journal *j;
+    struct seam_err err;
+    static uint8_t file[8192], group[256];
+    store_open(&s, "", engine, NULL);
+    fill(&s, 3);
+    journal_open(&s, &j);
+    int fd = open(in_dir(&s, "WITNESS"), O_RDONLY);
+    assert_true(fd >= 0);
+    assert_int_equal(lseek(fd, 0, SEEK_END), sizeof file);
+    assert_int_equal(pread(fd, file, sizeof file, 0), sizeof file);
+    (void)close(fd);
+    assert_true(raw_get(s.db, raw_group(3), group, sizeof group) == 56 + 16);
+    const uint8_t *p = get_le(file + 40, 8) >= get_le(file + 4096 + 40, 8) ? file : file + 4096;
+    assert_memory_equal(p, "SEAMWTNS\1\0\0\0", 12);
+    assert_memory_equal(p + 12, group + 48, 4);
+    assert_memory_equal(p + 16, seam_journal_uuid(j), 16);
+    assert_true(get_le(p + 32, 8) <= seam_db_epoch(s.db));
+    assert_int_equal(get_le(p + 40, 8), 3);
+    assert_int_equal(get_le(p + 48, 4), 0);
+    assert_int_equal(get_le(p + 52, 4), seam_crc32c(0, p, 52));
+    for (size_t i = 56; i < 4096; i++)
+        assert_int_equal(file[i] | file[4096 + i], 0);
+    journal_close(j);
+    ok(seam_close(s.db, &err), err);
+    attach(&s);
+    expect_open(&s, SEAM_OK, "");
+    store_close(&s);
+}
+
 /* One slot may be anything: the other says less, and the journal opens. Both: it does not. */
 static void every_byte(void **state)
 {
@@ -289,6 +331,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(older_copy),   cmocka_unit_test(file_gone_or_foreign),
         cmocka_unit_test(every_byte),   cmocka_unit_test(journal_gone),
         cmocka_unit_test(rotten_log),   cmocka_unit_test(older_meta),
+        cmocka_unit_test(as_documented),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
