@@ -25,7 +25,7 @@ int seam_p_ranges(struct seam_projection *p, const struct seam_event *event, boo
 {
     struct seam_emit *out = &p->emit;
     uint64_t keys = 0;
-    pthread_mutex_lock(&p->writing);
+    seam_p_turn_take(&p->writing);
     seam_p_emit_reset(out);
     int rc = p->projector(p->projector_ctx, event, out, err);
     bool any = out->ranges;
@@ -33,7 +33,7 @@ int seam_p_ranges(struct seam_projection *p, const struct seam_event *event, boo
         if (out->ops[i].kind == SEAM_DELETE_RANGE)
             rc = count(p, &out->ops[i], &keys, err);
     seam_p_emit_reset(out);
-    pthread_mutex_unlock(&p->writing);
+    seam_p_turn_give(&p->writing);
     if (rc != SEAM_OK)
         return rc;
     *ret_any = any;

@@ -262,7 +262,8 @@ static int check_event(struct seam_projection *p, const struct seam_event *event
 static bool over(const struct seam_projection *p)
 {
     uint64_t own = p->meta_key.len + SEAM_FMT_META_MAX;
-    return p->emit.n > p->limits.ops || p->emit.bytes + own > p->limits.bytes;
+    uint64_t most = p->limits.bytes < p->batch_bytes ? p->limits.bytes : p->batch_bytes;
+    return p->emit.n > p->limits.ops || p->emit.bytes + own > most;
 }
 
 /* Projects one event behind those of *b. Commits what has to be committed now. */
@@ -326,12 +327,12 @@ static int catch_up(struct seam_projection *p, uint64_t upto, uint64_t *applied,
                     struct seam_err *err)
 {
     struct batch b = {0};
-    uint64_t sequence = p->meta.position.sequence;
+    uint64_t sequence = p->meta.position.sequence, before = *applied;
     int rc = SEAM_OK;
     seam_p_emit_reset(&p->emit);
     if (p->reader == NULL && sequence < upto)
         rc = seam_journal_reader_open(p->journal, p->stream, sequence + 1, NULL, &p->reader, err);
-    while (rc == SEAM_OK && sequence < upto) {
+    while (rc == SEAM_OK && sequence < upto && !(p->one_commit && *applied > before)) {
         struct seam_event event;
         rc = seam_journal_reader_next(p->reader, &event, err);
         if (rc == SEAM_OK)
@@ -375,26 +376,34 @@ int seam_projection_sync(struct seam_projection *projection, struct seam_err *er
     return rc;
 }
 
+int seam_p_feed(struct seam_projection *p, uint64_t most, uint64_t *applied, struct seam_err *err)
+{
+    uint64_t upto, at = p->meta.position.sequence;
+    int rc = reach(p, &upto, err);
+    if (rc != SEAM_OK)
+        return rc;
+    if (most != 0 && upto > at && upto - at > most)
+        upto = at + most;
+    do { /* what several events were refused together may be taken of each */
+        p->refused = 0;
+        rc = catch_up(p, upto, applied, err);
+        p->singly = worth_singly(rc) ? p->refused : 0;
+    } while (p->singly > 1);
+    p->singly = 0;
+    return rc;
+}
+
 int seam_projection_catch_up(struct seam_projection *projection, uint64_t max_events,
                              uint64_t *ret_applied, struct seam_err *err)
 {
     if (projection->journal == NULL)
         return seam_fail(err, SEAM_E_INVALID, "the projection was opened without a journal");
-    uint64_t upto, applied = 0;
-    pthread_mutex_lock(&projection->writing);
-    int rc = reach(projection, &upto, err);
-    if (rc == SEAM_OK) {
-        uint64_t at = projection->meta.position.sequence;
-        if (max_events != 0 && upto > at && upto - at > max_events)
-            upto = at + max_events;
-        do { /* what several events were refused together may be taken of each */
-            projection->refused = 0;
-            rc = catch_up(projection, upto, &applied, err);
-            projection->singly = worth_singly(rc) ? projection->refused : 0;
-        } while (projection->singly > 1);
-        projection->singly = 0;
-    }
-    pthread_mutex_unlock(&projection->writing);
+    uint64_t applied = 0;
+    seam_p_turn_take(&projection->writing);
+    int rc = seam_p_feed(projection, max_events, &applied, err);
+    if (rc == SEAM_OK)
+        (void)seam_p_sweep_step(projection, NULL); /* nobody waits for it: the next call tries again */
+    seam_p_turn_give(&projection->writing);
     if (ret_applied != NULL)
         *ret_applied = applied;
     return rc;

@@ -10,6 +10,7 @@ enum { MAGIC_EVENT = 0xE5, MAGIC_GROUP = 0x67, MAGIC_STREAM = 0xC5 };
 static const char magic_journal[8] = {'S', 'E', 'A', 'M', 'J', 'R', 'N', 'L'};
 static const char magic_witness[8] = {'S', 'E', 'A', 'M', 'W', 'T', 'N', 'S'};
 static const char magic_projection[8] = {'S', 'E', 'A', 'M', 'P', 'R', 'O', 'J'};
+static const char magic_sweep[8] = {'S', 'E', 'A', 'M', 'S', 'W', 'E', 'P'};
 
 void seam_fmt_begin(struct seam_fmt_key *key, struct seam_slice prefix, uint8_t tag)
 {
@@ -323,7 +324,7 @@ size_t seam_fmt_meta_write(uint8_t out[SEAM_FMT_META_MAX], const struct seam_fmt
     seam_put32(out + 56, in->position.parts);
     seam_put32(out + 60, in->unit_crc);
     seam_put64(out + 64, in->unit_ops);
-    seam_put32(out + 72, 0);
+    seam_put32(out + 72, in->building ? 1 : 0);
     seam_put32(out + 76, (uint32_t)in->stream.len);
     seam_copy(out + SEAM_FMT_META_HEAD, in->stream);
     size_t end = SEAM_FMT_META_HEAD + in->stream.len;
@@ -351,9 +352,29 @@ int seam_fmt_meta_read(struct seam_slice value, struct seam_fmt_meta *ret, struc
     ret->position.parts = seam_get32(p + 56);
     ret->unit_crc = seam_get32(p + 60);
     ret->unit_ops = seam_get64(p + 64);
+    ret->building = seam_get32(p + 72) == 1;
+    if (seam_get32(p + 72) > 1)
+        return seam_fail(err, SEAM_E_CORRUPT, "the projection's record is of an impossible kind");
     if (ret->position.parts > 0 && ret->position.part >= ret->position.parts)
         return seam_fail(err, SEAM_E_CORRUPT, "the projection's record has an impossible part");
     ret->position.crc = seam_get32(p + 48);
     ret->stream = seam_bytes(p + SEAM_FMT_META_HEAD, len);
     return SEAM_OK;
+}
+
+void seam_fmt_sweep_write(uint8_t out[SEAM_FMT_SWEEP])
+{
+    memcpy(out, magic_sweep, 8);
+    seam_put16(out + 8, SEAM_FMT_VERSION);
+    seam_put16(out + 10, 0);
+    seam_put32(out + 12, seam_crc32c(0, out, 12));
+}
+
+int seam_fmt_sweep_read(struct seam_slice value, struct seam_err *err)
+{
+    const uint8_t *p = value.ptr;
+    if (value.len != SEAM_FMT_SWEEP || memcmp(p, magic_sweep, 8) != 0 ||
+        seam_get32(p + 12) != seam_crc32c(0, p, 12))
+        return seam_fail(err, SEAM_E_CORRUPT, "the projection's sweep record is damaged");
+    return check_version(seam_get16(p + 8), seam_get16(p + 10), "the projection", err);
 }

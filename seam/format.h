@@ -21,7 +21,9 @@ enum { /* the byte after the prefix */
        SEAM_TAG_EVENT = 'E',
        SEAM_TAG_GROUP = 'G',
        SEAM_TAG_PROJECTION = 'P',
-       SEAM_TAG_META = 'M', /* these two after the projection's name */
+       SEAM_TAG_META = 'M', /* these four after the projection's name */
+       SEAM_TAG_BUILD = 'B',
+       SEAM_TAG_SWEEP = 'S',
        SEAM_TAG_TABLE = 'T'
 };
 
@@ -36,6 +38,7 @@ enum {
     SEAM_FMT_STREAM = 32,
     SEAM_FMT_META_HEAD = 80, /* then the stream's name, then a CRC */
     SEAM_FMT_META_MAX = SEAM_FMT_META_HEAD + SEAM_STREAM_NAME_MAX + 4,
+    SEAM_FMT_SWEEP = 16,
     SEAM_FMT_KEY_MAX = SEAM_JOURNAL_PREFIX_MAX + 1 + SEAM_STREAM_NAME_MAX, /* the longest of ours */
     SEAM_FMT_TABLE_MAX = SEAM_JOURNAL_PREFIX_MAX + 2 + SEAM_PROJECTION_NAME_MAX + 5
 };
@@ -213,7 +216,8 @@ int seam_fmt_witness_read(const uint8_t p[SEAM_FMT_WITNESS], struct seam_fmt_wit
 /* ---- projections ------------------------------------------------------------------------- */
 
 struct seam_fmt_meta {
-    uint32_t generation; /* the table that readers use */
+    uint32_t generation; /* the table that it speaks for */
+    bool building;       /* which nobody reads yet */
     uint8_t journal[16]; /* zeros: fed from none */
     struct seam_position position;
     uint64_t unit_ops;        /* inside a unit: so many of its ops are applied */
@@ -223,5 +227,8 @@ struct seam_fmt_meta {
 
 size_t seam_fmt_meta_write(uint8_t out[SEAM_FMT_META_MAX], const struct seam_fmt_meta *in);
 int seam_fmt_meta_read(struct seam_slice value, struct seam_fmt_meta *ret, struct seam_err *err);
+/* Says only that it is there. */
+void seam_fmt_sweep_write(uint8_t out[SEAM_FMT_SWEEP]);
+int seam_fmt_sweep_read(struct seam_slice value, struct seam_err *err);
 
 #endif

@@ -156,9 +156,9 @@ int seam_projection_merge(struct seam_projection *projection, const struct seam_
         list = os->alloc(os->ctx, n * sizeof(*list));
     if (list == NULL)
         return seam_fail(err, SEAM_E_NOMEM, "no memory for a unit of %zu entries", n);
-    pthread_mutex_lock(&projection->writing);
+    seam_p_turn_take(&projection->writing);
     rc = merge(projection, entries, n, list, ack, ret, err);
-    pthread_mutex_unlock(&projection->writing);
+    seam_p_turn_give(&projection->writing);
     os->free(os->ctx, list);
     return rc;
 }

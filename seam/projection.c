@@ -1,8 +1,7 @@
-/* projection.c - opening and closing a projection, its own record, and the sweep of old tables.
+/* projection.c - opening and closing a projection, and its own record.
  *
  * Relies on the journal for streams and record CRCs. Keeps true: the position stored is that of an
- * event of this journal's stream, or the projection does not open; a table is swept only after the
- * record that no longer points to it was committed. */
+ * event of this journal's stream, or the projection does not open. */
 #include "journal_int.h"
 #include "projection_int.h"
 
@@ -27,8 +26,10 @@ int seam_p_meta(const struct seam_projection *p, struct seam_snap *snap, struct 
     if (rc != SEAM_OK)
         return rc;
     rc = seam_fmt_meta_read(pin.value, &meta, err);
-    if (rc == SEAM_OK && meta.generation == UINT32_MAX)
-        rc = seam_fail(err, SEAM_E_CORRUPT, "the projection's record has an impossible generation");
+    bool build = p->meta_key.bytes[p->meta_key.len - 1] == SEAM_TAG_BUILD;
+    if (rc == SEAM_OK && (meta.generation == UINT32_MAX || meta.building != build))
+        rc = seam_fail(err, SEAM_E_CORRUPT,
+                       "the projection's record has an impossible generation, or is another's");
     if (rc == SEAM_OK) {
         seam_copy(name, meta.stream);
         meta.stream.ptr = name;
@@ -38,89 +39,21 @@ int seam_p_meta(const struct seam_projection *p, struct seam_snap *snap, struct 
     return rc;
 }
 
-static int store_meta(struct seam_projection *p, const struct seam_fmt_meta *meta,
+/* Puts the record; with renewed a table of no key yet, the only one that counts. */
+static int store_meta(struct seam_projection *p, const struct seam_fmt_meta *meta, bool renewed,
                       struct seam_err *err)
 {
-    uint8_t value[SEAM_FMT_META_MAX];
+    uint8_t value[SEAM_FMT_META_MAX], mark[SEAM_FMT_SWEEP];
+    struct seam_fmt_key build = p->meta_key, sweep;
     size_t len = seam_fmt_meta_write(value, meta);
-    struct seam_op op = {SEAM_PUT, seam_fmt_slice(&p->meta_key), {value, len}, {NULL, 0}};
-    int rc = seam_write(p->db, &op, 1, SEAM_ACK_NONE, NULL, err);
+    struct seam_op ops[3] = {{SEAM_PUT, seam_fmt_slice(&p->meta_key), {value, len}, {NULL, 0}}};
+    build.bytes[build.len - 1] = SEAM_TAG_BUILD;
+    ops[1] = (struct seam_op){.kind = SEAM_DELETE, .key = seam_fmt_slice(&build)};
+    ops[2] = seam_p_sweep_op(p, &sweep, mark);
+    int rc = seam_write(p->db, ops, renewed ? 3 : 1, SEAM_ACK_NONE, NULL, err);
     if (rc == SEAM_OK)
         p->meta = *meta;
     return rc;
-}
-
-/* ---- sweep ------------------------------------------------------------------------------- */
-
-enum { SWEEP_OPS = 512 };
-
-/* Deletes up to SWEEP_OPS keys; *from is moved behind them. SEAM_NOTFOUND: there was none left. */
-static int sweep_step(struct seam_projection *p, struct seam_slice *from, struct seam_slice upper,
-                      struct seam_err *err)
-{
-    struct seam_emit *out = &p->emit;
-    struct seam_slice none = {NULL, 0}, key;
-    struct seam_cursor *cursor;
-    uint64_t bytes = 0;
-    size_t n = 0, most = SWEEP_OPS < p->limits.ops ? SWEEP_OPS : (size_t)p->limits.ops;
-    int rc = seam_cursor_open(p->db, NULL, *from, upper, &cursor, err);
-    if (rc != SEAM_OK)
-        return rc;
-    while (n < most && (rc = seam_cursor_move(cursor, SEAM_NEXT, none, &key, err)) == SEAM_OK) {
-        struct seam_op *op = NULL;
-        bytes += key.len;
-        if (n > 0 && bytes > p->limits.bytes)
-            break;
-        uint8_t *copy = seam_p_arena_take(&out->arena, key.len, err);
-        rc = copy == NULL ? SEAM_E_NOMEM : seam_p_op(out, &op, err);
-        if (rc != SEAM_OK)
-            break;
-        memcpy(copy, key.ptr, key.len);
-        *op = (struct seam_op){.kind = SEAM_DELETE, .key = {copy, key.len}};
-        *from = op->key;
-        n++;
-    }
-    seam_cursor_close(cursor);
-    if (rc != SEAM_OK && rc != SEAM_NOTFOUND)
-        return rc;
-    return n == 0 ? SEAM_NOTFOUND : seam_write(p->db, out->ops + 1, n, SEAM_ACK_NONE, NULL, err);
-}
-
-int seam_p_sweep(struct seam_projection *p, const struct seam_fmt_key *lower,
-                 const struct seam_fmt_key *upper, struct seam_err *err)
-{
-    int rc = SEAM_OK;
-    uint8_t *kept = NULL; /* the last key deleted: outlives the arena's emptying */
-    struct seam_slice from = seam_fmt_slice(lower);
-    while (rc == SEAM_OK) {
-        seam_p_emit_reset(&p->emit);
-        struct seam_slice next = from;
-        rc = sweep_step(p, &next, seam_fmt_slice(upper), err);
-        if (rc != SEAM_OK)
-            break;
-        uint8_t *copy = p->os->alloc(p->os->ctx, next.len);
-        if (copy == NULL) {
-            rc = seam_fail(err, SEAM_E_NOMEM, "no memory to sweep a projection");
-            break;
-        }
-        memcpy(copy, next.ptr, next.len);
-        p->os->free(p->os->ctx, kept);
-        kept = copy;
-        from = seam_bytes(kept, next.len);
-    }
-    p->os->free(p->os->ctx, kept);
-    seam_p_emit_reset(&p->emit);
-    return rc == SEAM_NOTFOUND ? SEAM_OK : rc;
-}
-
-/* Tables that no record points to: what a discard, or a crash during one, has left. */
-static int sweep_old(struct seam_projection *p, struct seam_err *err)
-{
-    struct seam_fmt_key lower, upper;
-    seam_p_table(p, 0, &lower);
-    seam_p_table(p, p->meta.generation, &upper);
-    int rc = seam_p_sweep(p, &lower, &upper, err);
-    return rc == SEAM_E_READ_ONLY ? SEAM_OK : rc;
 }
 
 /* ---- open -------------------------------------------------------------------------------- */
@@ -146,7 +79,7 @@ static bool is_fed(const struct seam_fmt_meta *meta)
 }
 
 /* The position must be a record of the journal. */
-static int check_position(struct seam_projection *p, struct seam_err *err)
+int seam_p_check_position(struct seam_projection *p, struct seam_err *err)
 {
     const struct seam_position *at = &p->meta.position;
     uint32_t crc = 0;
@@ -178,9 +111,9 @@ static int adopt_feed(struct seam_projection *p, const struct seam_projection_op
         meta.stream = seam_bytes(p->stream_name, o->stream.len);
     }
     if (o->discard && !fresh) {
-        if (meta.generation >= UINT32_MAX - 1)
+        if (meta.generation >= UINT32_MAX - 2)
             return seam_fail(err, SEAM_E_INVALID, "the projection was rebuilt too often");
-        meta.generation++;
+        meta.generation += 2; /* the next one may be in the building */
         memset(&meta.position, 0, sizeof(meta.position));
         meta.unit_ops = meta.unit_crc = 0;
     }
@@ -188,28 +121,36 @@ static int adopt_feed(struct seam_projection *p, const struct seam_projection_op
         p->meta = meta;
         return SEAM_OK;
     }
-    int rc = store_meta(p, &meta, err);
+    int rc = store_meta(p, &meta, o->discard, err);
     if (rc == SEAM_E_READ_ONLY && fresh)
         return seam_fail(err, SEAM_E_NO_STORE, "there is no projection of this name in this store");
     return rc;
 }
 
-/* A table without the record that goes with it. */
+/* A table without the record that goes with it; discarded, the new one is above all that are there. */
 static int check_fresh(struct seam_projection *p, bool discard, struct seam_err *err)
 {
-    struct seam_fmt_key lower, upper;
+    struct seam_fmt_key lower, highest;
     struct seam_pin pin = {0};
     seam_p_table(p, 0, &lower);
-    seam_p_table(p, UINT32_MAX, &upper);
-    if (discard)
-        return seam_p_sweep(p, &lower, &upper, err);
+    seam_p_table(p, UINT32_MAX, &highest);
     struct seam_slice tag = seam_bytes(lower.bytes, lower.len - 4);
-    int rc = seam_ceiling(p->db, NULL, tag, tag, &pin, err);
-    seam_unpin(&pin);
+    int rc = seam_floor(p->db, NULL, tag, seam_fmt_slice(&highest), &pin, err);
+    if (rc == SEAM_OK && pin.key.len < lower.len)
+        rc = seam_fail(err, SEAM_E_CORRUPT, "the projection's table has a key that is too short");
+    uint32_t last = 0;
     if (rc == SEAM_OK)
+        last = seam_get32_be((const uint8_t *)pin.key.ptr + tag.len);
+    seam_unpin(&pin);
+    if (rc == SEAM_NOTFOUND)
+        return SEAM_OK;
+    if (rc == SEAM_OK && !discard)
         return seam_fail(err, SEAM_E_CORRUPT,
                          "the projection's record is missing, not its table: rebuild it (discard)");
-    return rc == SEAM_NOTFOUND ? SEAM_OK : rc;
+    if (rc == SEAM_OK && last >= UINT32_MAX - 2)
+        return seam_fail(err, SEAM_E_CORRUPT, "the projection's table has an impossible generation");
+    p->meta.generation = rc == SEAM_OK ? last + 1 : 0;
+    return rc;
 }
 
 /* What was read may be a commit of this db's that no flush has followed yet. */
@@ -221,6 +162,19 @@ static int settle(struct seam_projection *p, struct seam_err *err)
     if (rc != SEAM_OK && rc != SEAM_E_READ_ONLY)
         return rc;
     return SEAM_OK;
+}
+
+/* Takes up what an earlier object left: tables to sweep, a table to build. */
+static int take_up(struct seam_projection *p, bool discard, struct seam_err *err)
+{
+    int rc = seam_p_sweep_load(p, err);
+    if (rc == SEAM_OK && p->journal != NULL)
+        rc = seam_p_build_load(p, err);
+    if (rc != SEAM_OK)
+        return rc;
+    /* Where nothing is fed, no later call goes on with it. */
+    rc = discard || p->journal == NULL ? seam_p_sweep_all(p, err) : seam_p_sweep_step(p, err);
+    return rc == SEAM_E_READ_ONLY ? SEAM_OK : rc;
 }
 
 static int load(struct seam_projection *p, const struct seam_projection_options *o,
@@ -243,27 +197,30 @@ static int load(struct seam_projection *p, const struct seam_projection_options 
         p->hold.stream = p->stream;
         p->hold.sequence = p->meta.position.sequence;
         seam_j_hold_add(p->journal, &p->hold);
-        rc = check_position(p, err);
+        rc = seam_p_check_position(p, err);
     }
     if (rc != SEAM_OK)
         return rc;
     seam_p_table(p, p->meta.generation, &p->table);
-    if (p->journal != NULL)
-        rc = settle(p, err);
-    return rc == SEAM_OK ? sweep_old(p, err) : rc;
+    rc = take_up(p, o->discard, err);
+    return rc == SEAM_OK && p->journal != NULL ? settle(p, err) : rc;
 }
 
-static void free_projection(struct seam_projection *p)
+void seam_p_free(struct seam_projection *p)
 {
+    if (p->build != NULL)
+        seam_p_free(p->build);
     if (p->journal != NULL)
         seam_j_hold_remove(p->journal, &p->hold);
     seam_journal_reader_close(p->reader);
     p->os->free(p->os->ctx, p->emit.ops);
+    p->os->free(p->os->ctx, p->swept.ptr);
     seam_p_arena_free(&p->emit.arena);
     if (p->instant != NULL)
         seam_p_instant_drop(p, p->instant);
     pthread_mutex_destroy(&p->lock);
-    pthread_mutex_destroy(&p->writing);
+    pthread_mutex_destroy(&p->rebuilding);
+    seam_p_turn_destroy(&p->writing);
     pthread_rwlock_destroy(&p->now);
     p->os->free(p->os->ctx, p);
 }
@@ -288,19 +245,21 @@ static bool init_locks(struct seam_projection *p)
 {
     if (pthread_mutex_init(&p->lock, NULL) != 0)
         return false;
-    if (pthread_mutex_init(&p->writing, NULL) == 0) {
-        if (init_now(&p->now) == 0)
-            return true;
-        pthread_mutex_destroy(&p->writing);
+    if (pthread_mutex_init(&p->rebuilding, NULL) == 0) {
+        if (seam_p_turn_init(&p->writing)) {
+            if (init_now(&p->now) == 0)
+                return true;
+            seam_p_turn_destroy(&p->writing);
+        }
+        pthread_mutex_destroy(&p->rebuilding);
     }
     pthread_mutex_destroy(&p->lock);
     return false;
 }
 
-static struct seam_projection *new_projection(struct seam_db *db, struct seam_slice name,
-                                              const struct seam_projection_options *o)
+struct seam_projection *seam_p_new(struct seam_db *db, struct seam_slice name, struct seam_slice prefix,
+                                   const struct seam_platform *os)
 {
-    const struct seam_platform *os = o->platform != NULL ? o->platform : seam_platform_system();
     struct seam_projection *p = os->alloc(os->ctx, sizeof(*p));
     if (p == NULL)
         return NULL;
@@ -312,23 +271,36 @@ static struct seam_projection *new_projection(struct seam_db *db, struct seam_sl
     p->db = db;
     p->os = os;
     seam_db_limits(db, &p->limits);
-    p->journal = o->journal;
-    p->projector = o->projector;
-    p->projector_ctx = o->projector_ctx;
-    p->batch = o->batch != 0 ? o->batch : 256;
-    p->ack = o->ack;
-    p->split = o->split_units;
-    p->atomic = o->atomic_reads;
+    p->batch = 256;
+    p->batch_bytes = UINT64_MAX;
     seam_copy(p->name, name);
     p->hold.name = seam_bytes(p->name, name.len);
     p->emit.p = p;
     p->emit.arena.os = os;
     seam_p_emit_reset(&p->emit);
     uint8_t len = (uint8_t)name.len;
-    seam_fmt_begin(&p->meta_key, o->prefix, SEAM_TAG_PROJECTION);
+    seam_fmt_begin(&p->meta_key, prefix, SEAM_TAG_PROJECTION);
     seam_fmt_add(&p->meta_key, seam_bytes(&len, 1));
     seam_fmt_add(&p->meta_key, name);
     p->meta_key.bytes[p->meta_key.len++] = SEAM_TAG_META;
+    return p;
+}
+
+static struct seam_projection *new_projection(struct seam_db *db, struct seam_slice name,
+                                              const struct seam_projection_options *o)
+{
+    const struct seam_platform *os = o->platform != NULL ? o->platform : seam_platform_system();
+    struct seam_projection *p = seam_p_new(db, name, o->prefix, os);
+    if (p == NULL)
+        return NULL;
+    p->journal = o->journal;
+    p->projector = o->projector;
+    p->projector_ctx = o->projector_ctx;
+    p->batch = o->batch != 0 ? o->batch : p->batch;
+    p->build_batch = o->batch; /* 0: its own */
+    p->ack = o->ack;
+    p->split = o->split_units;
+    p->atomic = o->atomic_reads;
     return p;
 }
 
@@ -346,7 +318,7 @@ int seam_projection_open(struct seam_db *db, struct seam_slice name,
         return seam_fail(err, SEAM_E_NOMEM, "no memory for a projection");
     rc = load(p, o, err);
     if (rc != SEAM_OK) {
-        free_projection(p);
+        seam_p_free(p);
         return rc;
     }
     /* A unit that a crash cut in two: if its event cannot be had now, a later catch-up will end it. */
@@ -367,6 +339,6 @@ int seam_projection_close(struct seam_projection *projection, struct seam_err *e
         return seam_fail(err, SEAM_E_BUSY,
                          "the projection has %u open views and %u cursors: close them first", views,
                          cursors);
-    free_projection(projection);
+    seam_p_free(projection);
     return SEAM_OK;
 }

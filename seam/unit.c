@@ -39,7 +39,7 @@ static int begin(struct seam_projection *p, struct seam_err *err)
     return rc;
 }
 
-static void end(struct seam_projection *p)
+void seam_p_unit_end(struct seam_projection *p)
 {
     pthread_mutex_lock(&p->lock);
     struct seam_p_instant *instant = p->instant;
@@ -95,7 +95,7 @@ int seam_p_unit(struct seam_projection *p, const struct seam_event *event, struc
         more = rc == SEAM_OK && p->meta.position.parts > 0;
     }
     if (p->meta.position.parts == 0)
-        end(p);
+        seam_p_unit_end(p);
     return rc;
 }
 
@@ -106,13 +106,13 @@ int seam_projection_classify(struct seam_projection *projection, const struct se
     struct seam_fit fit = {.verdict = SEAM_FITS, .commits = 1, .op = SEAM_NO_OP};
     if (projection->journal == NULL)
         return seam_fail(err, SEAM_E_INVALID, "the projection was opened without a journal");
-    pthread_mutex_lock(&projection->writing);
+    seam_p_turn_take(&projection->writing);
     seam_p_emit_reset(out);
     int rc = projection->projector(projection->projector_ctx, event, out, err);
     if (rc == SEAM_OK && out->n > 1)
         seam_p_fit(projection, out->ops + 1, out->n - 1, &fit);
     seam_p_emit_reset(out);
-    pthread_mutex_unlock(&projection->writing);
+    seam_p_turn_give(&projection->writing);
     if (rc == SEAM_OK)
         *ret = fit;
     return rc;

@@ -204,12 +204,28 @@ static struct seam_slice strip(struct seam_slice key, size_t prefix)
 
 /* ---- single reads ------------------------------------------------------------------------ */
 
-/* A read of "now", if view is NULL: nothing that changes what now is may begin before leave. */
-static int enter(struct seam_projection *p, const struct seam_view *view, struct seam_err *err)
+/* The projector that feeds a table in the building reads that one. */
+static bool by_builder(struct seam_projection *p)
 {
+    if (!atomic_load(&p->projecting))
+        return false;
+    pthread_mutex_lock(&p->lock);
+    bool same = pthread_equal(p->projector_thread, pthread_self()) != 0;
+    pthread_mutex_unlock(&p->lock);
+    return same;
+}
+
+/* A read of "now", if view is NULL: nothing that changes what now is may begin before leave. *ret:
+ * the table to read. */
+static int enter(struct seam_projection *p, const struct seam_view *view,
+                 const struct seam_fmt_key **ret, struct seam_err *err)
+{
+    *ret = view != NULL ? &view->table : &p->table;
     if (view != NULL)
         return SEAM_OK;
     pthread_rwlock_rdlock(&p->now);
+    if (by_builder(p))
+        *ret = &p->build->table;
     if (!p->atomic)
         return SEAM_OK;
     pthread_mutex_lock(&p->lock);
@@ -231,11 +247,12 @@ int seam_projection_get(struct seam_projection *projection, struct seam_view *vi
                         struct seam_slice key, struct seam_pin *ret, struct seam_err *err)
 {
     struct whole w;
-    int rc = enter(projection, view, err);
+    const struct seam_fmt_key *table;
+    int rc = enter(projection, view, &table, err);
     if (rc != SEAM_OK)
         return rc;
     whole_init(&w, projection->os);
-    rc = whole_set(&w, view != NULL ? &view->table : &projection->table, key, err);
+    rc = whole_set(&w, table, key, err);
     if (rc == SEAM_OK)
         rc = seam_get(projection->db, view != NULL ? view->snap : NULL, whole_slice(&w), ret, err);
     leave(projection, view);
@@ -251,10 +268,10 @@ static int near_key(struct seam_projection *p, struct seam_view *view, near_fn f
                     struct seam_err *err)
 {
     struct whole whole_prefix, whole_key;
-    int rc = enter(p, view, err);
+    const struct seam_fmt_key *table;
+    int rc = enter(p, view, &table, err);
     if (rc != SEAM_OK)
         return rc;
-    const struct seam_fmt_key *table = view != NULL ? &view->table : &p->table;
     whole_init(&whole_prefix, p->os);
     whole_init(&whole_key, p->os);
     rc = whole_set(&whole_prefix, table, prefix, err);
@@ -314,13 +331,14 @@ int seam_projection_cursor_open(struct seam_projection *projection, struct seam_
     struct seam_projection_cursor *c = os->alloc(os->ctx, sizeof(*c));
     if (c == NULL)
         return seam_fail(err, SEAM_E_NOMEM, "no memory for a cursor");
-    int rc = enter(projection, view, err);
+    const struct seam_fmt_key *table;
+    int rc = enter(projection, view, &table, err);
     if (rc != SEAM_OK) {
         os->free(os->ctx, c);
         return rc;
     }
     c->p = projection;
-    c->table = view != NULL ? view->table : projection->table;
+    c->table = *table;
     whole_init(&c->at, os);
     whole_init(&low, os);
     whole_init(&high, os);

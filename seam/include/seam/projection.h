@@ -11,10 +11,11 @@
  *   keeps a prefix of the db's commits. On an engine without SEAM_ACK_POWER the mark promises
  *   nothing.
  * - At open the position must be a record of the journal, with the same CRC; else E_MISMATCH, and
- *   the projection has to be rebuilt (options.discard).
+ *   the projection has to begin anew (options.discard).
  * - Keys given and returned are the projection's own: the prefix under which they are stored is
  *   added and taken off here. Values are not copied.
- * - Reads may come from any thread. Writes of one projection (catch_up, merge) take turns.
+ * - Reads may come from any thread. Writes of one projection (catch_up, merge, and each commit of a
+ *   rebuild) take turns, in the order of asking.
  * - At most one object per (db, prefix, name) is open at a time: the caller sees to that. */
 #ifndef SEAM_PROJECTION_H
 #define SEAM_PROJECTION_H
@@ -113,6 +114,49 @@ SEAM_API int seam_projection_sync(struct seam_projection *projection, struct sea
 SEAM_API int seam_projection_classify(struct seam_projection *projection,
                                       const struct seam_event *event, struct seam_fit *ret,
                                       struct seam_err *err);
+
+/* ---- rebuilding -------------------------------------------------------------------------- */
+
+/* A rebuild feeds a new table (a generation) from the stream's first event while the old one is read
+ * and, by other threads, caught up as before. When it has got as far as the old one, one commit makes
+ * it the table that is read, and the old one remains to be swept.
+ *
+ * AFTER A CRASH, an error or a close the table that was read last is read, with the position that goes
+ * with it; a new one that is not ended yet stays, with its own position, and the next rebuild goes on
+ * there. Never is a part of it seen.
+ *
+ * The projector is called for each event once more, in the thread that rebuilds, never by two threads
+ * at once. If it reads the projection with view NULL (options.batch = 1) it reads the new table. What
+ * was merged into the old table is not in the new one. A rebuild that goes on uses the projector there
+ * is now: after changing what it does, drop what was begun.
+ *
+ * Until it is ended a rebuild that was begun keeps the journal from trimming what it still needs. */
+struct seam_rebuild_options {
+    uint64_t max_events; /* most events applied by this call; 0: until it is ended */
+};
+
+struct seam_rebuild_progress {
+    uint64_t applied;  /* events, by this call */
+    uint64_t sequence; /* the new table's position; ended: the projection's */
+    uint64_t target;   /* where the old one is; ended: the same as sequence */
+    bool ended;        /* the new table is the one that is read */
+    bool swept;        /* nothing remains of older ones */
+};
+
+/* Begins a rebuild, or goes on with the one begun. Without max_events the old table is also swept, in
+ * commits of bounded size; else each later catch_up does a step of that, and the next open, and the
+ * next rebuild all of it before it begins. With the projection in another db than the journal the end
+ * is flushed. Views opened before the end keep reading the old table: their snapshot has it, whatever
+ * is swept. options and ret may be NULL; ret is set on errors too.
+ * Errors: E_NEEDS_HISTORY (events were trimmed; the text names the first that is left; what was begun is
+ * dropped), E_INVALID without a journal, those of catch_up. */
+SEAM_API int seam_projection_rebuild(struct seam_projection *projection,
+                                     const struct seam_rebuild_options *options,
+                                     struct seam_rebuild_progress *ret, struct seam_err *err);
+
+/* Drops a rebuild that was begun; SEAM_OK too if none was. Its table is swept like an old one. Errors of
+ * writes. */
+SEAM_API int seam_projection_rebuild_drop(struct seam_projection *projection, struct seam_err *err);
 
 /* STAMPS. A merged value is stored as an 8-byte big-endian stamp followed by the entry's value, and
  * reads return it so, stamp included: seam_stamp takes it apart. In a table that is merged into,
