@@ -33,6 +33,8 @@ if(pairs)
     seam_test(${name} SOURCES test_${name}.c projection_support.c seam_support.c ARGS ${pairs}
       LABELS seam)
   endforeach()
+  seam_test(rebuild SOURCES test_rebuild.c rebuild_support.c projection_support.c seam_support.c
+    ARGS ${pairs} LABELS seam)
 endif()
 set(runs "")
 foreach(engine vlog lmdb rocksdb)
