@@ -35,8 +35,16 @@ int project_version(void *ctx, const struct seam_event *event, struct seam_emit 
 
 void append_plain(struct pair *p, unsigned n)
 {
-    for (unsigned i = 0; i < n; i++)
-        pair_append(p, text("event"));
+    enum { AT_ONCE = 10 };
+    struct seam_slice events[AT_ONCE];
+    struct seam_err err;
+    for (size_t i = 0; i < AT_ONCE; i++)
+        events[i] = text("event");
+    for (size_t left = n, some; left > 0; left -= some) {
+        some = left < AT_ONCE ? left : AT_ONCE;
+        ok(seam_journal_append(p->j, p->stream, events, some, best_ack(p->of_journal.db), NULL, &err),
+           err);
+    }
 }
 
 struct seam_projection *version_table(struct pair *p, const char *name, unsigned *version, bool atomic)
@@ -72,16 +80,21 @@ uint64_t table_digest(struct seam_projection *t, struct seam_view *view)
     return hash;
 }
 
-uint64_t fresh_digest(struct pair *p, unsigned version)
+uint64_t digest_at(struct pair *p, unsigned version, uint64_t sequence)
 {
     struct seam_projection_options o = pair_options(p, project_version, &version);
     o.split_units = true;
     o.discard = true;
     struct seam_projection *t = table_open(p, "f", &o);
-    table_catch_up(t, 0);
+    table_catch_up(t, sequence);
     uint64_t hash = table_digest(t, NULL);
     table_close(t);
     return hash;
+}
+
+uint64_t fresh_digest(struct pair *p, unsigned version)
+{
+    return digest_at(p, version, 0);
 }
 
 size_t raw_generations(struct pair *p, char name)

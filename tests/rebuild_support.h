@@ -16,7 +16,8 @@ void append_plain(struct pair *p, unsigned n);
 struct seam_projection *version_table(struct pair *p, const char *name, unsigned *version, bool atomic);
 /* Of keys and values, in order. view NULL: now. */
 uint64_t table_digest(struct seam_projection *t, struct seam_view *view);
-/* What the stream's events make of an empty table, in one go. */
+/* What the stream's events up to that one, and all, make of an empty table, in one go. */
+uint64_t digest_at(struct pair *p, unsigned version, uint64_t sequence);
 uint64_t fresh_digest(struct pair *p, unsigned version);
 /* Keys of tables in the db whose names have one byte, by generation: how many of name; and whether it
  * has a record of that tag. */
