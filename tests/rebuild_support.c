@@ -35,13 +35,15 @@ int project_version(void *ctx, const struct seam_event *event, struct seam_emit 
 
 void append_plain(struct pair *p, unsigned n)
 {
-    enum { AT_ONCE = 10 };
-    struct seam_slice events[AT_ONCE];
+    struct seam_slice events[1000];
+    struct seam_limits limits;
     struct seam_err err;
-    for (size_t i = 0; i < AT_ONCE; i++)
+    seam_db_limits(p->of_journal.db, &limits);
+    size_t most = limits.ops < 2000 ? 10 : 1000;
+    for (size_t i = 0; i < most; i++)
         events[i] = text("event");
     for (size_t left = n, some; left > 0; left -= some) {
-        some = left < AT_ONCE ? left : AT_ONCE;
+        some = left < most ? left : most;
         ok(seam_journal_append(p->j, p->stream, events, some, best_ack(p->of_journal.db), NULL, &err),
            err);
     }

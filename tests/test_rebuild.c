@@ -1,4 +1,5 @@
-/* test_rebuild.c - test_rebuild JOURNAL-ENGINE PROJECTION-ENGINE|same: a new table beside the old.
+/* test_rebuild.c - test_rebuild JOURNAL-ENGINE PROJECTION-ENGINE|same [EVENTS]: a new table beside the
+ * old. With EVENTS (1000000, say) only the long rebuild is run, with so many.
  *
  * Every commit of the projection's db takes at most 40 ops, so that a table takes many and some events
  * take several. */
@@ -76,6 +77,38 @@ static void interrupted(void **state)
     t = version_table(&p, "t", &version, false);
     expect_at(t, EVENTS + 30);
     assert_true(table_digest(t, NULL) == fresh_digest(&p, 2));
+    table_close(t);
+    pair_close(&p);
+}
+
+static unsigned long_events = 3000;
+
+/* As many as one likes, in large commits; interrupted twice. */
+static void long_one(void **state)
+{
+    (void)state;
+    struct pair p;
+    unsigned version = 1;
+    uint64_t applied = 0;
+    pair_open(&p, journal_engine, table_engine, "");
+    append_plain(&p, long_events);
+    struct seam_projection *t = version_table(&p, "t", &version, false);
+    table_catch_up(t, 0);
+    version = 2;
+    for (int i = 0; i < 2; i++) {
+        struct seam_rebuild_progress at = step(t, long_events / 3);
+        assert_false(at.ended);
+        applied += at.applied;
+        table_expect(t, NULL, "n00000001", "v1 of 1");
+        table_close(t);
+        pair_reopen(&p);
+        t = version_table(&p, "t", &version, false);
+    }
+    struct seam_rebuild_progress at = step(t, 0);
+    assert_true(at.ended && at.swept);
+    assert_int_equal(applied + at.applied, long_events);
+    assert_true(table_digest(t, NULL) == fresh_digest(&p, 2));
+    assert_int_equal(raw_generations(&p, 't'), 1);
     table_close(t);
     pair_close(&p);
 }
@@ -354,14 +387,20 @@ static void damaged(void **state)
 
 int main(int argc, char **argv)
 {
-    if (argc != 3) {
-        fprintf(stderr, "usage: %s JOURNAL-ENGINE PROJECTION-ENGINE|same\n", argv[0]);
+    if (argc != 3 && argc != 4) {
+        fprintf(stderr, "usage: %s JOURNAL-ENGINE PROJECTION-ENGINE|same [EVENTS]\n", argv[0]);
         return 2;
     }
     journal_engine = argv[1];
     table_engine = argv[2];
+    const struct CMUnitTest only[] = {cmocka_unit_test(long_one)};
+    if (argc == 4) {
+        long_events = (unsigned)strtoul(argv[3], NULL, 10);
+        return cmocka_run_group_tests(only, NULL, NULL);
+    }
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(interrupted),
+        cmocka_unit_test(long_one),
         cmocka_unit_test(views_stay),
         cmocka_unit_test(fed_meanwhile),
         cmocka_unit_test(read_by_its_projector),
