@@ -91,6 +91,8 @@ static void long_one(void **state)
     unsigned version = 1;
     uint64_t applied = 0;
     pair_open(&p, journal_engine, table_engine, "");
+    p.of_journal.options.memory = p.of_table.options.memory = (uint64_t)2 << 30;
+    pair_reopen(&p);
     append_plain(&p, long_events);
     struct seam_projection *t = version_table(&p, "t", &version, false);
     table_catch_up(t, 0);

@@ -239,11 +239,73 @@ static void no_bit_is_free(void **state)
     store_close(&s);
 }
 
+/* ---- what is there only while a table is built or swept -------------------------------------- */
+
+static const char build_golden[] =
+    "5345414d50524f4a0100000001000000101112131415161718191a1b1c1d1e1f000000000000"
+    "00000100000000000000aaeb4c2f000000000000000000000000000000000000000001000000"
+    "030000006f6e6505794662";
+static const char sweep_golden[] = "5345414d53574550010000008c88698a";
+
+static void rebuild(struct store *s, uint64_t most)
+{
+    struct seam_err err;
+    struct seam_journal *j;
+    struct seam_projection *t;
+    struct seam_rebuild_options o = {.max_events = most};
+    ok(seam_journal_open(s->db, NULL, &j, &err), err);
+    struct seam_projection_options po = {.journal = j, .stream = text("one"), .projector = project};
+    ok(seam_projection_open(s->db, text("table"), &po, &t, &err), err);
+    ok(seam_projection_rebuild(t, &o, NULL, &err), err);
+    ok(seam_projection_close(t, &err), err);
+    ok(seam_journal_close(j, &err), err);
+}
+
+/* The record is those bytes; and with any of its bits another, or cut, it is refused. */
+static void hold_to(struct store *s, char tag, const char *golden)
+{
+    struct seam_err err;
+    char hex[512];
+    uint8_t value[256];
+    struct raw_key key = {{'P', 5, 't', 'a', 'b', 'l', 'e', (uint8_t)tag}, 8};
+    size_t len = raw_get(s->db, key, value, sizeof value);
+    to_hex(seam_bytes(value, len), hex, sizeof hex);
+    assert_string_equal(hex, golden);
+    for (size_t bit = 0; bit < 8 * len; bit++) {
+        value[bit / 8] ^= (uint8_t)(1u << bit % 8);
+        raw_put(s->db, key, value, len);
+        assert_int_equal(open_and_read(s->db), SEAM_E_CORRUPT);
+        value[bit / 8] ^= (uint8_t)(1u << bit % 8);
+    }
+    for (size_t cut = 0; cut < len; cut++) {
+        struct seam_op op = {SEAM_PUT, {key.bytes, key.len}, {value, cut}, {NULL, 0}};
+        ok(seam_write(s->db, &op, 1, SEAM_ACK_NONE, NULL, &err), err);
+        assert_int_equal(open_and_read(s->db), SEAM_E_CORRUPT);
+    }
+    raw_put(s->db, key, value, len);
+}
+
+static void rebuild_golden(void **state)
+{
+    (void)state;
+    struct store s;
+    unsigned readings = 0;
+    store_open(&s, "", "mem", NULL);
+    write_all(&s, &readings);
+    rebuild(&s, 1);
+    hold_to(&s, 'B', build_golden);
+    rebuild(&s, 2); /* ended, and not swept */
+    hold_to(&s, 'S', sweep_golden);
+    assert_int_equal(open_and_read(s.db), SEAM_OK);
+    store_close(&s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(golden_bytes),
         cmocka_unit_test(no_bit_is_free),
+        cmocka_unit_test(rebuild_golden),
     };
     return cmocka_run_group_tests_name("seam_format", tests, NULL, NULL);
 }
