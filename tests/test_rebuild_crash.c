@@ -162,8 +162,8 @@ static int child_main(const char *dir, const char *rebuild, const char *until, c
     (void)snprintf(s->dir, sizeof s->dir, "%s", dir);
     job_db(&job);
     struct seam_projection *t = version_table(&job.p, "t", &version, true);
-    atomic_store(&plan.how, atoi(how));
-    atomic_store(&plan.until, atol(until));
+    atomic_store(&plan.how, (int)strtol(how, NULL, 10));
+    atomic_store(&plan.until, strtol(until, NULL, 10));
     if (run(&job, t) != SEAM_OK)
         return 4;
     atomic_store(&plan.until, -1);
