@@ -23,7 +23,8 @@ struct job {
     uint64_t appended, applied; /* acked, and closed */
     bool ended;                 /* a rebuild, and closed */
     bool faults;
-    unsigned version;
+    unsigned phase;   /* the version that the work is at */
+    unsigned version; /* of the projector now: a check may be within another */
 };
 
 struct both {
@@ -142,7 +143,7 @@ static void work(void *arg, const struct seam_platform *os, char text[static 256
         struct seam_err err = {.text = ""};
         struct seam_rebuild_options o = {.max_events = round < 3 ? 9 : 0};
         struct seam_rebuild_progress at = {0};
-        job->version = round == 0 ? 1 : 2;
+        job->phase = job->version = round == 0 ? 1 : 2;
         int rc = open_both(job, os, &b, &err);
         if (rc == SEAM_OK && round == 0)
             rc = feed(job, &b, &err);
@@ -164,7 +165,7 @@ static void work(void *arg, const struct seam_platform *os, char text[static 256
 static uint64_t promised(void *arg)
 {
     const struct job *job = arg;
-    return (job->appended * 1009 + job->applied) * 4 + job->version * 2 + job->ended;
+    return (job->appended * 1009 + job->applied) * 4 + job->phase * 2 + job->ended;
 }
 
 /* ---- check ----------------------------------------------------------------------------------- */
@@ -238,7 +239,7 @@ static void check(void *arg, const struct seam_platform *os, bool power, uint64_
     struct seam_err err = {.text = ""};
     unsigned kept = job->version;
     uint64_t at = 0;
-    job->version = kept < 2 ? 1 : 2; /* an open inside a unit goes on with it */
+    job->version = job->phase < 2 ? 1 : 2; /* an open inside a unit goes on with it */
     (void)power;
     int rc = open_both(job, os, &b, &err);
     if (rc != SEAM_OK)
@@ -246,10 +247,12 @@ static void check(void *arg, const struct seam_platform *os, bool power, uint64_
     unsigned version = text[0] == '\0' ? check_table(&b, &at, text) : 0;
     if (text[0] == '\0' && *seen == 0 && (at < job->applied || (job->ended && version != 2)))
         (void)snprintf(text, 256, "at %llu, version %u", (unsigned long long)at, version);
-    job->version = 2;
     if (text[0] == '\0') {
         struct seam_rebuild_progress done;
-        rc = seam_projection_rebuild(b.t, NULL, &done, &err);
+        rc = seam_projection_catch_up(b.t, 0, NULL, &err); /* a unit goes on as it was begun */
+        job->version = 2;
+        if (rc == SEAM_OK)
+            rc = seam_projection_rebuild(b.t, NULL, &done, &err);
         if (rc == SEAM_OK)
             rc = seam_projection_catch_up(b.t, 0, NULL, &err);
         if (rc != SEAM_OK)
