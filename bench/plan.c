@@ -99,6 +99,9 @@ static int parse_engines(const char *list, struct plan *p)
             return BENCH_OK;
         if (rc != SEAM_OK)
             return bench_usage("seam bench", "%s", err.text);
+        for (size_t i = 0; i < p->n_engines; i++)
+            if (strcmp(p->engines[i].spec, e->spec) == 0)
+                return bench_usage("seam bench", "--engines: %s is named twice", e->spec);
         p->n_engines++;
     }
     return bench_usage("seam bench", "at most %d engines in one run", PLAN_ENGINES - 3);
@@ -133,6 +136,9 @@ static int parse_acks(const char *list, struct plan *p)
                                name);
         if (p->n_acks == PLAN_LIST)
             return bench_usage("seam bench", "at most %d acks", PLAN_LIST);
+        for (size_t i = 0; i < p->n_acks; i++)
+            if (p->acks[i] == (uint32_t)level)
+                return bench_usage("seam bench", "--ack: %s is given twice", name);
         p->acks[p->n_acks++] = (uint32_t)level;
     }
     return BENCH_OK;
@@ -151,6 +157,10 @@ static int parse_list(const char *name, const char *text, uint64_t most, uint64_
 {
     char why[256];
     *n = bench_list_counts(text, 1, most, ret, PLAN_LIST, why, sizeof(why));
+    for (size_t i = 0; i < *n; i++)
+        for (size_t k = 0; k < i; k++)
+            if (ret[i] == ret[k])
+                return bench_usage("seam bench", "%s: %llu is given twice", name, (unsigned long long)ret[i]);
     return *n > 0 ? BENCH_OK : bench_usage("seam bench", "%s: %s", name, why);
 }
 

@@ -47,6 +47,9 @@ usage() {
     refuses 2 --keys bench --keys 1
     refuses 2 --value bench --value 1
     refuses 2 5Q bench --steady 5Q
+    refuses 2 "mem is named twice" bench --engines mem,mem
+    refuses 2 "8 is given twice" bench --threads 1,8,8
+    refuses 2 "power is given twice" bench --ack power,none,power
     refuses 2 5Q bench --ingest 5Q
     refuses 2 5Q bench --unflushed 5Q
     refuses 2 --unflushed bench --unflushed 0
