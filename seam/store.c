@@ -126,7 +126,7 @@ static int open_projections(struct seam_store *s, struct seam_err *err)
         o.projector_ctx = asked->projector_ctx;
         o.batch = asked->batch;
         o.ack = asked->ack;
-        o.discard = asked->discard;
+        o.discard = asked->discard || part->taken;
         o.split_units = asked->split_units;
         o.atomic_reads = asked->atomic_reads;
         rc = seam_projection_open(seam_s_db(s, part), seam_bytes(asked->name, strlen(asked->name)),

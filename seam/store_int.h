@@ -93,6 +93,7 @@ struct seam_s_part {
     const struct seam_store_feed *asked; /* of the call of open; NULL: the journal */
     bool fresh;                  /* STORE does not name it */
     bool made, dir_was_there;    /* its db was made by this open */
+    bool taken;                  /* or by a creation that was interrupted, perhaps for another journal */
     struct seam_db *db;          /* NULL if shared */
     struct seam_projection *projection;
     uint32_t stream;

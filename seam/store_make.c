@@ -229,6 +229,7 @@ static int open_fresh(struct seam_store *s, struct seam_s_part *part, struct sea
             return rc;
         o.mode = SEAM_OPEN_EXISTING;
         rc = seam_open(part->engine, part->path, &o, &part->db, err);
+        part->taken = true;
     }
     if (rc != SEAM_OK)
         return seam_s_named(part, rc, err);
