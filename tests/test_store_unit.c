@@ -8,6 +8,7 @@
 #include <seam/platform.h>
 
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -40,11 +41,14 @@ static int project_entries(void *ctx, const struct seam_event *event, struct sea
 
 /* ---- a platform that ends the process -------------------------------------------------------- */
 
-static uint64_t writes_left; /* 0: not armed */
+static _Atomic uint64_t writes_left; /* 0: not armed */
 
 static ssize_t deadly_pwritev(void *ctx, int fd, const struct iovec *parts, int n, uint64_t at)
 {
-    if (writes_left > 0 && --writes_left == 0)
+    uint64_t left = atomic_load(&writes_left);
+    while (left > 0 && !atomic_compare_exchange_weak(&writes_left, &left, left - 1)) {
+    }
+    if (left == 1)
         (void)raise(SIGKILL);
     return seam_platform_system()->pwritev(ctx, fd, parts, n, at);
 }
@@ -128,10 +132,10 @@ static bool killed_at(struct site *s, uint64_t k)
         struct seam_put done;
         if (seam_store_open(s->dir, &s->options, &store, NULL) != SEAM_OK)
             _exit(2);
-        writes_left = k;
+        atomic_store(&writes_left, k);
         if (put(store, &done, NULL) != SEAM_OK || done.applying != SEAM_OK)
             _exit(3);
-        writes_left = 0;
+        atomic_store(&writes_left, 0);
         _exit(seam_store_close(store, NULL) == SEAM_OK ? 0 : 4);
     }
     assert_int_equal(waitpid(child, &status, 0), child);

@@ -259,6 +259,23 @@ static void rot(const char *dir)
     xor_byte(path, size / 2, 0x40);
 }
 
+/* The child: a process without this one's threads. Ends as if killed. */
+static int append_and_die(const char *dir)
+{
+    struct seam_journal_options o = {.witness = SEAM_WITNESS_EVERY_ACK};
+    struct seam_journal *j;
+    struct seam_slice event = text("an event that will rot, and those after it with it");
+    struct store s;
+    store_attach(&s, engine, dir);
+    if (seam_journal_open(s.db, &o, &j, NULL) != SEAM_OK)
+        return 2;
+    for (int i = 0; i < 20; i++)
+        if (seam_journal_append(j, 1, &event, 1, SEAM_ACK_POWER, NULL, NULL) != SEAM_OK)
+            return 3;
+    (void)raise(SIGKILL);
+    return 4;
+}
+
 static void rotten_log(void **state)
 {
     (void)state;
@@ -270,20 +287,9 @@ static void rotten_log(void **state)
     store_open(&s, "", engine, NULL);
     fill(&s, 1);
     ok(seam_close(s.db, &err), err);
-    pid_t child = fork();
-    assert_true(child >= 0);
-    if (child == 0) {
-        struct seam_journal_options o = {.witness = SEAM_WITNESS_EVERY_ACK};
-        struct seam_journal *j;
-        struct seam_slice event = text("an event that will rot, and those after it with it");
-        attach(&s);
-        if (seam_journal_open(s.db, &o, &j, NULL) != SEAM_OK)
-            _exit(2);
-        for (int i = 0; i < 20; i++)
-            if (seam_journal_append(j, 1, &event, 1, SEAM_ACK_POWER, NULL, NULL) != SEAM_OK)
-                _exit(3);
-        (void)raise(SIGKILL);
-    }
+    const char *args[] = {engine, s.dir, NULL};
+    int out, child = spawn_child(args, &out);
+    (void)close(out);
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_true(WIFSIGNALED(status));
     rot(in_dir(&s, "engine"));
@@ -322,6 +328,10 @@ static void older_meta(void **state)
 
 int main(int argc, char **argv)
 {
+    if (argc == 3 && strcmp(argv[0], "child") == 0) {
+        engine = argv[1];
+        return append_and_die(argv[2]);
+    }
     if (argc != 2) {
         fprintf(stderr, "usage: %s ENGINE\n", argv[0]);
         return 2;
