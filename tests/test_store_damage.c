@@ -9,8 +9,10 @@
 static void bad_calls(void **state)
 {
     (void)state;
-    static const char *const names[] = {"", "a/b", "..", "A", "a b", "0123456789012345678901234567890123"
-                                        "4567890123456789012345678901234"};
+    /* The last is one byte longer than a name may be. */
+    static const char too_long[] = "0123456789012345678901234567890123"
+                                   "4567890123456789012345678901234";
+    static const char *const names[] = {"", "a/b", "..", "A", "a b", too_long};
     struct site s;
     struct seam_err err;
     struct seam_store *store = NULL;
