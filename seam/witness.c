@@ -88,14 +88,21 @@ int seam_w_make(struct seam_journal *j, struct seam_err *err)
 static int read_slots(struct seam_jwitness *w, struct seam_fmt_witness *ret, struct seam_err *err)
 {
     int rc = SEAM_E_CORRUPT;
+    struct seam_file_info info;
+    int got = w->os->stat(w->os->ctx, w->fd, "", &info);
+    if (got < 0)
+        return fail_file(w, got, "look at", err);
     for (uint32_t i = 0; i < 2; i++) {
         uint8_t bytes[SEAM_FMT_WITNESS];
         struct seam_fmt_witness one;
         struct seam_err ignored;
-        int got = seam_read_all(w->os, w->fd, bytes, sizeof bytes, (uint64_t)i * SEAM_WITNESS_BLOCK);
-        if (got == -ENOMEM || got == -EINTR)
+        uint64_t at = (uint64_t)i * SEAM_WITNESS_BLOCK;
+        if (info.size < at + sizeof bytes)
+            continue; /* cut: that is damage, and a read that fails is not */
+        got = seam_read_all(w->os, w->fd, bytes, sizeof bytes, at);
+        if (got < 0)
             return fail_file(w, got, "read", err);
-        if (got < 0 || seam_fmt_witness_read(bytes, &one, &ignored) != SEAM_OK)
+        if (seam_fmt_witness_read(bytes, &one, &ignored) != SEAM_OK)
             continue;
         if (rc == SEAM_OK && (one.group < ret->group ||
                               (one.group == ret->group && one.epoch <= ret->epoch)))
