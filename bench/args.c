@@ -84,7 +84,9 @@ int bench_args_next(struct bench_args *a, const char **ret_value)
             *ret_value = NULL;
             return o->id;
         }
-        const char *value = eq != NULL ? eq + 1 : a->at < a->argc ? a->argv[a->at++] : NULL;
+        /* The next option is no value: a value that begins like one is given with '='. */
+        bool next = a->at < a->argc && strncmp(a->argv[a->at], "--", 2) != 0;
+        const char *value = eq != NULL ? eq + 1 : next ? a->argv[a->at++] : NULL;
         if (value == NULL || value[0] == '\0') {
             bench_usage(a->command, "%s needs a value: %s %s", o->name, o->name, o->value);
             return BENCH_ARG_BAD;

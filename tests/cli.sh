@@ -54,6 +54,8 @@ usage() {
     refuses 2 5Q bench --unflushed 5Q
     refuses 2 --unflushed bench --unflushed 0
     refuses 2 --json bench --json
+    refuses 2 "--dir needs a value" bench --dir --dry-run
+    refuses 2 "--json needs a value" bench --json --quick
     refuses 2 --quick bench --quick=1
     refuses 2 pink bench --color pink
     refuses 2 --seed bench --seed -1
