@@ -6,7 +6,8 @@
  * trimmed behind it. After each crash: the journal is a prefix of what was appended, no shorter than
  * was acked; the projection's position is one of its records (else new events would reuse lost
  * numbers, and be taken for applied); nobody sees a part of a unit; and all of it goes on.
- * SEAM_EVERY: of so many calls one is looked at; 1: each. */
+ * SEAM_EVERY: of so many calls one is looked at; 1: each. With the word `mutant` the library has a fault
+ * (mutants.cmake), and the search must find it. */
 #include "search.h"
 #include "support.h"
 
@@ -399,10 +400,30 @@ static void test_no_memory(void **state)
     report(&s);
 }
 
+static void test_found(void **state)
+{
+    (void)state;
+    struct job job = {.faults = false};
+    struct sim_search s = search_of(&job);
+    s.every = 1;
+    s.nested = 0;
+    s.stop = true;
+    witness = SEAM_WITNESS_AT_CLOSE;
+    sim_search_crashes(&s);
+    print_message("%llu calls, %llu states: %s\n", (unsigned long long)s.calls,
+                  (unsigned long long)s.states, s.violations > 0 ? s.first : "not found");
+    assert_true(s.violations > 0);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_crashes), cmocka_unit_test(test_errors),
                                        cmocka_unit_test(test_no_memory)};
-    int rc = support_begin(argc, argv);
-    return rc ? rc : cmocka_run_group_tests(tests, NULL, NULL);
+    const struct CMUnitTest found[] = {cmocka_unit_test(test_found)};
+    bool mutant = argc == 3 && strcmp(argv[2], "mutant") == 0;
+    int rc = support_begin(mutant ? 2 : argc, argv);
+    if (rc != 0)
+        return rc;
+    return mutant ? cmocka_run_group_tests_name("sim_seam", found, NULL, NULL)
+                  : cmocka_run_group_tests_name("sim_seam", tests, NULL, NULL);
 }
