@@ -402,6 +402,16 @@ static void sys_huge(void *ctx, void *ptr, size_t len)
 #endif
 }
 
+static void sys_populate(void *ctx, void *ptr, size_t len)
+{
+    (void)ctx;
+#if defined(__linux__) && defined(MADV_POPULATE_WRITE)
+    (void)madvise(ptr, len, MADV_POPULATE_WRITE);
+#else
+    (void)ptr, (void)len;
+#endif
+}
+
 static const struct seam_platform system_table = {
     .ctx = NULL,
     .open = sys_open,
@@ -429,6 +439,7 @@ static const struct seam_platform system_table = {
     .alloc = sys_alloc,
     .free = sys_free,
     .huge = sys_huge,
+    .populate = sys_populate,
 };
 
 const struct seam_platform *seam_platform_system(void)

@@ -268,6 +268,57 @@ static void a_new_segment_goes_to_the_device_in_pieces(void **state)
     close_bare(v, dir);
 }
 
+static unsigned allocated;
+
+static int counting_allocate(void *ctx, int fd, uint64_t at, uint64_t len)
+{
+    allocated++;
+    return seam_platform_system()->allocate(ctx, fd, at, len);
+}
+
+static void commit_one(struct vlog *v, const char *key, size_t len)
+{
+    struct seam_err err;
+    struct seam_op op = op_put(seam_bytes(key, strlen(key)), seam_bytes(filler, len));
+    struct seam_commit c = {.ops = &op, .n = 1, .bytes = len + strlen(key), .ack = SEAM_ACK_POWER};
+    struct seam_member m = {.commit = &c};
+    expect_ok(seam_backend_vlog.prepare(&v->base, &c, 0, &err), &err);
+    vlog_group_run(v, &m, 1);
+    expect_ok(m.rc, &m.err);
+    seam_backend_vlog.abort(&v->base, &c);
+}
+
+/* Commits values of `len`, each in a group of its own, into that many segments. */
+static void roll(struct vlog *v, size_t len, int segments)
+{
+    while (segments > 0) {
+        struct vlog_segment *last = v->end.last;
+        commit_one(v, "k", len);
+        segments -= v->end.last != last;
+    }
+}
+
+/* With no spares, a segment is made when it is wanted: what the last one held decides how. */
+static void only_small_groups_want_written_segments(void **state)
+{
+    int dir;
+    (void)state;
+    struct vlog *v = open_bare(1 << 20, UINT64_MAX, 512, &dir);
+    os.allocate = counting_allocate;
+    allocated = 0;
+    commit_one(v, "stays", 10000); /* so that none is recycled */
+    roll(v, 1000, 3);
+    assert_true(!v->space.coarse && allocated == 0);
+    roll(v, VALUE_MAX - 1, 4);
+    assert_true(v->space.coarse && allocated > 0);
+    roll(v, 1000, 2); /* the one that was made for large groups, and the first after it */
+    unsigned before = allocated;
+    roll(v, 1000, 2);
+    assert_true(!v->space.coarse && allocated == before);
+    close_bare(v, dir);
+    os_reset();
+}
+
 int main(int argc, char **argv)
 {
     int rc = support_begin(argc, argv);
@@ -277,6 +328,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_ledger_matches_the_segments),
         cmocka_unit_test(a_new_segment_goes_to_the_device_in_pieces),
+        cmocka_unit_test(only_small_groups_want_written_segments),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

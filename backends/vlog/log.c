@@ -17,17 +17,13 @@
 
 /* ---- entries and the map -------------------------------------------------------------------- */
 
-struct vlog_entry *vlog_entry_new(struct vlog *v, struct seam_slice key, struct seam_slice head,
-                                  struct seam_slice body, bool large, uint32_t crc)
+void vlog_entry_fill(struct vlog_entry *e, struct seam_slice key, struct seam_slice head,
+                     struct seam_slice body, bool large, uint32_t crc)
 {
-    size_t len = head.len + body.len, in = large ? 0 : len;
-    struct vlog_entry *e = v->os->alloc(v->os->ctx, sizeof *e + key.len + in);
-    if (!e)
-        return NULL;
-    memset(e, 0, sizeof *e);
+    memset(e, 0, offsetof(struct vlog_entry, bytes));
     atomic_init(&e->holds, 1);
     e->key_len = (uint32_t)key.len;
-    e->value_len = (uint32_t)len;
+    e->value_len = (uint32_t)(head.len + body.len);
     e->crc = crc;
     e->large = large;
     memcpy(e->bytes, key.ptr, key.len);
@@ -35,6 +31,15 @@ struct vlog_entry *vlog_entry_new(struct vlog *v, struct seam_slice key, struct 
         memcpy(e->bytes + key.len, head.ptr, head.len);
     if (!large && body.len > 0)
         memcpy(e->bytes + key.len + head.len, body.ptr, body.len);
+}
+
+struct vlog_entry *vlog_entry_new(struct vlog *v, struct seam_slice key, struct seam_slice head,
+                                  struct seam_slice body, bool large, uint32_t crc)
+{
+    size_t in = large ? 0 : head.len + body.len;
+    struct vlog_entry *e = vlog_slab_alloc(&v->slab, vlog_entry_len(key.len, in));
+    if (e)
+        vlog_entry_fill(e, key, head, body, large, crc);
     return e;
 }
 
@@ -335,7 +340,8 @@ static void drop_dead(struct vlog *v)
 /* Seals the last segment and goes on in a spare that holds u's frame. */
 static int roll(struct vlog *v, struct vlog_unit *u)
 {
-    struct vlog_segment *next = u->own ? u->own : vlog_space_pop(v, u->promised);
+    bool coarse = v->end.pos / VLOG_COARSE > v->end.groups;
+    struct vlog_segment *next = u->own ? u->own : vlog_space_pop(v, u->promised, coarse);
     struct vlog_segment *last = v->end.last;
     if (!next) {
         assert(next); /* the promises of space.c */
@@ -359,6 +365,7 @@ static int roll(struct vlog *v, struct vlog_unit *u)
     last->direct_fd = -1;
     v->end.last = next;
     v->end.pos = v->end.durable = v->end.marked = VLOG_BLOCK;
+    v->end.groups = 0;
     v->end.prev = 0;
     v->end.header_due = true;
     atomic_fetch_add_explicit(&v->count.segments, 1, memory_order_relaxed);
@@ -409,6 +416,7 @@ static int write_plan(struct vlog *v, const struct plan *p)
     int rc = p->direct ? write_direct(v, p) : write_buffered(v, p);
     v->end.header_due = false;
     v->end.marked = seen;
+    v->end.groups++;
     if (rc >= 0 && p->direct) {
         v->end.durable = v->end.pos;
         atomic_fetch_add_explicit(&v->count.flushes, 1, memory_order_relaxed);

@@ -3,6 +3,7 @@
  * LOCKS, in the order in which they are taken:
  *   lock    guards map: shared to search, exclusive to change;
  *   pool    the tree's free nodes and what was promised of them;
+ *   slab    its own: memory of entries;
  *   making  held by the one thread that makes a segment file;
  *   space   spares, promises of log bytes, file numbers, what the files take.
  * The log's end (struct vlog_end) is the group leader's alone. */
@@ -17,6 +18,7 @@
 #define VLOG_DIRECT_MAX (256u << 10)     /* larger groups go through the page cache */
 #define VLOG_TAIL_ROOM (2u * VLOG_BLOCK) /* kept free in each segment for its trailer */
 #define VLOG_PARTS 256
+#define VLOG_COARSE (64u << 10) /* bytes of a group from which it is large; see space.c */
 
 enum vlog_io { VLOG_IO_AUTO, VLOG_IO_DIRECT, VLOG_IO_BUFFERED };
 
@@ -34,6 +36,7 @@ struct vlog_end {
     struct vlog_segment *dead;         /* dropped; to be let go when a flushed frame says so */
     uint64_t pos, durable, marked;     /* in last: end, flushed up to, said to be flushed up to */
     uint64_t oldest, seq;
+    uint64_t groups; /* written into last */
     uint32_t prev;
     bool header_due; /* nothing of last is written yet */
 };
@@ -46,6 +49,7 @@ struct vlog_space {
     uint64_t next_size;
     uint32_t next_number, spare_count;
     bool stop, wake;
+    bool coarse; /* the last segment was filled by few, large groups */
 };
 
 struct vlog_counters {
@@ -71,6 +75,7 @@ struct vlog {
     pthread_mutex_t pool;
     uint64_t promised_inserts;
     struct seam_ledger *memory;
+    struct vlog_slab slab;
 
     pthread_mutex_t making, space_lock;
     pthread_cond_t wake;
@@ -92,6 +97,7 @@ struct vlog_unit {
     struct vlog_segment *own;     /* a segment made for a commit too large for a usual one */
     uint64_t memory, inserts;
     uint64_t total, promised;     /* of the frame; taken from the space */
+    size_t buffer;                /* length of what this lies in */
     uint32_t index, ops, body_crc;
     bool any_large;
     unsigned char frame[];        /* header and index section */
@@ -134,7 +140,7 @@ void vlog_segment_free(struct vlog *v, struct vlog_segment *s); /* closes; NULL 
 int vlog_segment_make(struct vlog *v, uint64_t size, bool sparse, struct vlog_segment **ret,
                       struct seam_err *err);
 /* Of `size`, or on a full disk of a half, a quarter ..., not below `least`. */
-int vlog_segment_make_least(struct vlog *v, uint64_t size, uint64_t least,
+int vlog_segment_make_least(struct vlog *v, uint64_t size, uint64_t least, bool sparse,
                             struct vlog_segment **ret, struct seam_err *err);
 int vlog_segment_open_direct(struct vlog *v, struct vlog_segment *s);
 int vlog_write_header(struct vlog *v, struct vlog_segment *s, const struct vlog_header *h);
@@ -143,14 +149,16 @@ int vlog_space_take(struct vlog *v, struct vlog_unit *u, struct seam_err *err);
 void vlog_space_give(struct vlog *v, struct vlog_unit *u);
 /* u's frame is to go into the last segment, although it may have one of its own. */
 void vlog_space_used(struct vlog *v, struct vlog_unit *u);
-/* The first spare that a frame of `total` fits in, taken; NULL if the promises were not kept. */
-struct vlog_segment *vlog_space_pop(struct vlog *v, uint64_t total);
+/* The first spare that a frame of `total` fits in, taken; NULL if the promises were not kept.
+ * coarse: what it replaces was filled by large groups. */
+struct vlog_segment *vlog_space_pop(struct vlog *v, uint64_t total, bool coarse);
 void vlog_space_push(struct vlog *v, struct vlog_segment *s);
 /* Segments nobody refers to: to be recycled or removed. */
 void vlog_space_bury(struct vlog *v, struct vlog_segment *dead);
 void vlog_segment_remove(struct vlog *v, struct vlog_segment *s);
 int vlog_maker_start(struct vlog *v, struct seam_err *err);
 void vlog_maker_stop(struct vlog *v);
+void vlog_maker_wake(struct vlog *v); /* the slab is cold */
 
 /* ---- log.c: the log's end -------------------------------------------------------------------- */
 
@@ -164,6 +172,13 @@ void vlog_apply(struct vlog *v, uint64_t seq, enum seam_kind kind, struct seam_s
                 struct seam_slice end, struct vlog_entry *e);
 struct vlog_entry *vlog_entry_new(struct vlog *v, struct seam_slice key, struct seam_slice head,
                                   struct seam_slice body, bool large, uint32_t crc);
+/* The same into memory of vlog_entry_len. */
+void vlog_entry_fill(struct vlog_entry *e, struct seam_slice key, struct seam_slice head,
+                     struct seam_slice body, bool large, uint32_t crc);
+static inline size_t vlog_entry_len(size_t key_len, size_t inline_len)
+{
+    return offsetof(struct vlog_entry, bytes) + key_len + inline_len;
+}
 void vlog_write_lock(struct vlog *v); /* lock and pool */
 void vlog_write_unlock(struct vlog *v);
 uint64_t vlog_memory_used(const struct vlog *v); /* under pool */

@@ -9,27 +9,35 @@
 #include <assert.h>
 #include <string.h>
 
-int vlog_map_init(struct vlog_map *map, const struct seam_platform *os)
+int vlog_map_init(struct vlog_map *map, const struct seam_platform *os, struct vlog_slab *slab)
 {
     memset(map, 0, sizeof *map);
     map->os = os;
+    map->slab = slab;
     return vlog_tree_init(&map->tree, os);
 }
 
-void vlog_map_clear(struct vlog_map *map)
+/* The slab lets go of all its blocks at once: only entries that are not in it are looked for. */
+static void free_foreign(struct vlog_map *map)
 {
-    if (!map->tree.root)
-        return;
     struct vlog_pos p = vlog_tree_end(&map->tree, false);
     while (p.leaf) {
         struct vlog_entry *e = vlog_pos_entry(p);
         p = vlog_tree_step(p, false);
         while (e) {
             struct vlog_entry *older = e->older;
-            map->os->free(map->os->ctx, e);
+            vlog_entry_free(map->slab, e);
             e = older;
         }
     }
+}
+
+void vlog_map_clear(struct vlog_map *map)
+{
+    if (!map->tree.root)
+        return;
+    if (map->slab->foreign > 0)
+        free_foreign(map);
     vlog_tree_clear(&map->tree);
 }
 
@@ -38,6 +46,12 @@ void vlog_map_clear(struct vlog_map *map)
 static uint64_t size_of(const struct vlog_entry *e)
 {
     return vlog_entry_size(e->key_len, e->large ? 0 : e->value_len);
+}
+
+void vlog_entry_free(struct vlog_slab *slab, struct vlog_entry *e)
+{
+    vlog_slab_free(slab, e, offsetof(struct vlog_entry, bytes) + e->key_len +
+                                (e->large ? 0 : (size_t)e->value_len));
 }
 
 void vlog_entry_remove(struct vlog_map *map, struct vlog_entry *e)
@@ -50,7 +64,7 @@ void vlog_entry_remove(struct vlog_map *map, struct vlog_entry *e)
         e->older->newer = e->newer;
     map->entry_bytes -= size_of(e);
     vlog_segment_unlive(e->segment);
-    map->os->free(map->os->ctx, e);
+    vlog_entry_free(map->slab, e);
 }
 
 /* Gives a dead version to the youngest view at or below `view` that sees it; if there is none, the

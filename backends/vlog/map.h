@@ -7,6 +7,7 @@
 #ifndef VLOG_MAP_H
 #define VLOG_MAP_H
 
+#include "slab.h"
 #include "tree.h"
 
 #define VLOG_ALIVE UINT64_MAX
@@ -22,18 +23,19 @@ struct vlog_view {
 
 struct vlog_map {
     const struct seam_platform *os;
+    struct vlog_slab *slab; /* of the entries */
     struct vlog_tree tree;
     struct vlog_view *youngest;
     uint64_t now; /* the last commit that is visible */
     uint64_t entry_bytes, keys, live_bytes;
 };
 
-int vlog_map_init(struct vlog_map *map, const struct seam_platform *os);
+int vlog_map_init(struct vlog_map *map, const struct seam_platform *os, struct vlog_slab *slab);
 void vlog_map_clear(struct vlog_map *map);
 
 static inline uint64_t vlog_entry_size(uint64_t key_len, uint64_t inline_len)
 {
-    return sizeof(struct vlog_entry) + key_len + inline_len + 16; /* 16: the allocator's own */
+    return vlog_slab_size(offsetof(struct vlog_entry, bytes) + key_len + inline_len);
 }
 
 /* Ops of commit `at`, which becomes map->now when the caller sets it. put takes e. */
@@ -69,5 +71,6 @@ static inline bool vlog_entry_release(struct vlog_entry *e)
 }
 
 void vlog_entry_remove(struct vlog_map *map, struct vlog_entry *e);
+void vlog_entry_free(struct vlog_slab *slab, struct vlog_entry *e);
 
 #endif

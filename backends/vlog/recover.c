@@ -255,9 +255,9 @@ int vlog_go_on(struct vlog *v, struct vlog_window *w, struct vlog_segment *old, 
     if (size < least)
         size = vlog_round(least, UINT64_C(1) << 20);
     int rc = SEAM_OK;
-    s = vlog_space_pop(v, size - VLOG_BLOCK - VLOG_TAIL_ROOM);
+    s = vlog_space_pop(v, size - VLOG_BLOCK - VLOG_TAIL_ROOM, false);
     if (!s)
-        rc = vlog_segment_make_least(v, size, least, &s, err);
+        rc = vlog_segment_make_least(v, size, least, false, &s, err);
     if (rc != SEAM_OK)
         return rc;
     struct vlog_header h = {.id = old ? old->id + 1 : 1,

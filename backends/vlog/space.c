@@ -215,15 +215,15 @@ int vlog_segment_make(struct vlog *v, uint64_t size, bool sparse, struct vlog_se
     return SEAM_OK;
 }
 
-int vlog_segment_make_least(struct vlog *v, uint64_t size, uint64_t least,
+int vlog_segment_make_least(struct vlog *v, uint64_t size, uint64_t least, bool sparse,
                             struct vlog_segment **ret, struct seam_err *err)
 {
     if (least < SEGMENT_LEAST)
         least = SEGMENT_LEAST;
-    int rc = vlog_segment_make(v, size, false, ret, err);
+    int rc = vlog_segment_make(v, size, sparse, ret, err);
     while (rc == SEAM_E_NO_SPACE && size / 2 >= least) {
         size = vlog_round(size / 2, VLOG_BLOCK);
-        rc = vlog_segment_make(v, size, false, ret, err);
+        rc = vlog_segment_make(v, size, sparse, ret, err);
     }
     return rc;
 }
@@ -268,10 +268,11 @@ static void wake_maker(struct vlog *v)
         (void)pthread_cond_signal(&v->wake);
 }
 
-struct vlog_segment *vlog_space_pop(struct vlog *v, uint64_t total)
+struct vlog_segment *vlog_space_pop(struct vlog *v, uint64_t total, bool coarse)
 {
     struct vlog_segment *s;
     (void)pthread_mutex_lock(&v->space_lock);
+    v->space.coarse = coarse;
     struct vlog_segment **at = &v->space.spares;
     while (*at && vlog_payload(*at) < total)
         at = &(*at)->next;
@@ -323,7 +324,9 @@ static struct vlog_segment *recycle(struct vlog *v, struct vlog_segment *s, bool
     return NULL;
 }
 
-/* One step of making, under `making`: recycles or removes all that is dead, else makes one. */
+/* One step of making, under `making`: recycles or removes all that is dead, else makes one. Where
+ * groups are large, segments are not written beforehand: that costs every byte twice, and a flush of
+ * many new blocks takes little longer than one of as many old ones. */
 static int make_one(struct vlog *v, struct seam_err *err)
 {
     struct vlog_segment *s = NULL;
@@ -347,8 +350,9 @@ static int make_one(struct vlog *v, struct seam_err *err)
         return SEAM_OK;
     (void)pthread_mutex_lock(&v->space_lock);
     uint64_t size = draw_size(v), least = 4 * v->space.largest + VLOG_BLOCK + VLOG_TAIL_ROOM;
+    bool sparse = v->space.coarse;
     (void)pthread_mutex_unlock(&v->space_lock);
-    int rc = vlog_segment_make_least(v, size, least, &s, err);
+    int rc = vlog_segment_make_least(v, size, least, sparse, &s, err);
     if (rc == SEAM_OK)
         vlog_space_push(v, s);
     return rc;
@@ -428,6 +432,12 @@ static void *maker_main(void *arg)
     struct vlog *v = arg;
     (void)pthread_mutex_lock(&v->space_lock);
     while (!v->space.stop) {
+        if (atomic_load_explicit(&v->slab.cold, memory_order_relaxed)) {
+            (void)pthread_mutex_unlock(&v->space_lock);
+            vlog_slab_warm(&v->slab);
+            (void)pthread_mutex_lock(&v->space_lock);
+            continue;
+        }
         bool work = v->space.dead || v->space.spare_count < v->spare_target;
         if (!work || !v->space.wake) {
             (void)pthread_cond_wait(&v->wake, &v->space_lock);
@@ -459,6 +469,14 @@ int vlog_maker_start(struct vlog *v, struct seam_err *err)
         return seam_fail_os(err, rc, "vlog: cannot start the thread that makes segments");
     v->has_maker = true;
     return SEAM_OK;
+}
+
+void vlog_maker_wake(struct vlog *v)
+{
+    (void)pthread_mutex_lock(&v->space_lock);
+    if (v->has_maker)
+        (void)pthread_cond_signal(&v->wake);
+    (void)pthread_mutex_unlock(&v->space_lock);
 }
 
 void vlog_maker_stop(struct vlog *v)

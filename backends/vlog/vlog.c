@@ -75,6 +75,15 @@ static int locks_init(struct vlog *v)
     return rc;
 }
 
+static void locks_destroy(struct vlog *v)
+{
+    (void)pthread_cond_destroy(&v->wake);
+    (void)pthread_mutex_destroy(&v->space_lock);
+    (void)pthread_mutex_destroy(&v->making);
+    (void)pthread_mutex_destroy(&v->pool);
+    (void)pthread_rwlock_destroy(&v->lock);
+}
+
 /* The buffer of direct writes: within a huge page if it may be had, since a direct write of single
  * pages goes to the device in as many pieces. */
 static int stage_init(struct vlog *v, struct seam_err *err)
@@ -110,12 +119,9 @@ static void vlog_free(struct vlog *v)
     segments_free(v, v->space.dead);
     segments_free(v, v->space.spares);
     seam_ledger_close(v->memory);
+    vlog_slab_destroy(&v->slab);
     v->os->free(v->os->ctx, v->stage_block);
-    (void)pthread_cond_destroy(&v->wake);
-    (void)pthread_mutex_destroy(&v->space_lock);
-    (void)pthread_mutex_destroy(&v->making);
-    (void)pthread_mutex_destroy(&v->pool);
-    (void)pthread_rwlock_destroy(&v->lock);
+    locks_destroy(v);
     v->os->free(v->os->ctx, v);
 }
 
@@ -145,7 +151,7 @@ static void settings(struct vlog *v, const struct seam_open_args *args)
 
 static int start(struct vlog *v, const struct seam_open_args *args, struct seam_err *err)
 {
-    int rc = vlog_map_init(&v->map, v->os);
+    int rc = vlog_map_init(&v->map, v->os, &v->slab);
     if (rc != SEAM_OK)
         return seam_fail(err, rc, "vlog: no memory for the index");
     rc = seam_ledger_open(v->os, args->memory, &v->memory, err);
@@ -171,6 +177,8 @@ static int vlog_open(const struct seam_open_args *args, struct seam_engine **ret
     memset(v, 0, sizeof *v);
     settings(v, args);
     int rc = locks_init(v);
+    if (rc == 0 && (rc = vlog_slab_init(&v->slab, v->os, v->memory_cap)) != 0)
+        locks_destroy(v);
     if (rc != 0) {
         v->os->free(v->os->ctx, v);
         return seam_fail_os(err, rc, "vlog: cannot make its locks");
@@ -247,18 +255,51 @@ static void unit_free(struct vlog *v, struct vlog_unit *u)
     while (u->entries) {
         struct vlog_entry *e = u->entries;
         u->entries = e->next;
-        v->os->free(v->os->ctx, e);
+        vlog_entry_free(&v->slab, e);
     }
-    v->os->free(v->os->ctx, u);
+    vlog_buffer_give(&v->slab, u, u->buffer);
+}
+
+/* Memory for the entries, in order; what is there of them is u's also when it was not enough. They
+ * can be freed at once: their lengths are set. */
+static int entries_take(struct vlog *v, const struct seam_commit *c, struct vlog_unit *u)
+{
+    struct vlog_entry **last = &u->entries;
+    int rc = SEAM_OK;
+    (void)pthread_mutex_lock(&v->slab.lock);
+    for (size_t i = 0; rc == SEAM_OK && i < c->n; i++) {
+        const struct seam_op *op = &c->ops[i];
+        if (op->kind != SEAM_PUT)
+            continue;
+        bool large = vlog_may_be_large(v, op);
+        size_t len = op->head.len + op->body.len;
+        struct vlog_entry *e =
+            vlog_slab_alloc_locked(&v->slab, vlog_entry_len(op->key.len, large ? 0 : len));
+        rc = e ? SEAM_OK : SEAM_E_NOMEM;
+        if (!e)
+            continue;
+        e->key_len = (uint32_t)op->key.len;
+        e->value_len = (uint32_t)len;
+        e->large = large;
+        *last = e;
+        last = &e->next;
+    }
+    (void)pthread_mutex_unlock(&v->slab.lock);
+    *last = NULL;
+    if (atomic_load_explicit(&v->slab.cold, memory_order_relaxed))
+        vlog_maker_wake(v);
+    return rc;
 }
 
 /* Writes the index section and makes the entries, so that commit only copies and links. */
 static int encode(struct vlog *v, const struct seam_commit *c, const struct sizes *s,
                   struct vlog_unit *u)
 {
-    struct vlog_entry **last = &u->entries;
     unsigned char *to = u->frame + VLOG_FRAME;
     uint64_t large_at = VLOG_FRAME + s->index;
+    if (entries_take(v, c, u) != SEAM_OK)
+        return SEAM_E_NOMEM;
+    struct vlog_entry *e = u->entries;
     for (size_t i = 0; i < c->n; i++) {
         const struct seam_op *op = &c->ops[i];
         bool large = vlog_may_be_large(v, op);
@@ -269,16 +310,15 @@ static int encode(struct vlog *v, const struct seam_commit *c, const struct size
         to += vlog_record_encode(op, large, crc, to);
         if (op->kind != SEAM_PUT)
             continue;
-        struct vlog_entry *e = vlog_entry_new(v, op->key, op->head, op->body, large, crc);
-        if (!e)
-            return SEAM_E_NOMEM;
-        *last = e;
-        last = &e->next;
+        struct vlog_entry *next = e->next;
+        vlog_entry_fill(e, op->key, op->head, op->body, large, crc);
+        e->next = next;
         if (large) {
             e->offset = (uint32_t)large_at;
             large_at += e->value_len;
             u->any_large = true;
         }
+        e = next;
     }
     u->index = (uint32_t)s->index;
     u->ops = (uint32_t)c->n;
@@ -328,12 +368,15 @@ static int vlog_prepare(struct seam_engine *e, struct seam_commit *c, uint64_t d
     int rc = seam_ledger_take(v->memory, memory, deadline_ns, "memory", err);
     if (rc != SEAM_OK)
         return rc;
-    struct vlog_unit *u = v->os->alloc(v->os->ctx, sizeof *u + VLOG_FRAME + (size_t)s.index);
+    size_t buffer = 0;
+    struct vlog_unit *u =
+        vlog_buffer_take(&v->slab, sizeof *u + VLOG_FRAME + (size_t)s.index, &buffer);
     if (!u) {
         seam_ledger_give(v->memory, memory, UINT64_MAX);
         return no_memory(err, c->n);
     }
     memset(u, 0, sizeof *u);
+    u->buffer = buffer;
     u->memory = memory;
     u->inserts = s.inserts;
     u->total = total;

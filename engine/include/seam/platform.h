@@ -73,6 +73,8 @@ struct seam_platform {
     void (*free)(void *ctx, void *ptr);    /* NULL is allowed */
     /* A hint: whole pages from ptr on will be used, and are wanted as few large ones. NULL: none. */
     void (*huge)(void *ctx, void *ptr, size_t len);
+    /* A hint: these whole pages will be written to soon, by any thread. NULL: none. */
+    void (*populate)(void *ctx, void *ptr, size_t len);
 };
 
 /* The system's. Static. */
