@@ -48,6 +48,15 @@ if(SEAM_HAVE_vlog AND NOT SEAM_SANITIZE)
   seam_mutant(no_sync_on_open "${any}" backends/vlog/recover.c
     "rc = v->os->sync(v->os->ctx, s->fd)" "rc = 0")
 
+  # What stands in a recycled segment, and when one may be recycled.
+  seam_mutant(recycle_same_seed test_sim_even.c backends/vlog/format.c
+    "put64(bytes + 16, id)" "put64(bytes + 16, id & 0)")
+  seam_mutant(header_unchecked test_sim_even.c backends/vlog/format.c
+    "if (f.crc != frame_crc(from, seed, offset))" "if (f.crc + frame_crc(from, seed, offset) == 1)")
+  seam_mutant(header_unseeded test_sim_even.c backends/vlog/format.c
+    "seam_crc32c(seam_crc32c(seed, bytes, 8), frame" "seam_crc32c(seam_crc32c(0, bytes, seed & 0), frame")
+  seam_mutant(buried_early test_sim_even.c backends/vlog/log.c
+    "if (p.flush && v->end.dead)" "if (v->end.dead)")
   # A mark, or a witness, ahead of the data that it speaks for.
   seam_mutant(witness_ahead test_sim_witness.c seam/append.c
     "(acked->given < SEAM_ACK_POWER)" "(acked->given < SEAM_ACK_PROCESS)")

@@ -10,6 +10,7 @@ if(SEAM_HAVE_vlog)
     LINK test_support seam_sim LABELS crash)
   seam_test(sim_rebuild ARGS run=vlog SOURCES test_sim_rebuild.c LINK test_support seam_sim LABELS crash)
   seam_test(sim_seam ARGS run=vlog SOURCES test_sim_seam.c LINK test_support seam_sim LABELS crash)
+  seam_test(sim_even ARGS run=vlog SOURCES test_sim_even.c LINK test_support seam_sim LABELS crash)
   seam_test(sim_witness ARGS run=vlog SOURCES test_sim_witness.c LINK test_support seam_sim LABELS crash)
   seam_test(sim_liar ARGS run=vlog SOURCES test_sim_liar.c sim_vlog_work.c
     LINK test_support seam_sim LABELS crash)

@@ -172,6 +172,7 @@ static struct sim_search searched(enum seam_witness_mode witness, bool stop)
                            .promised = promised, .check = check, .arg = &job};
     sim_search_crashes(&s);
     s.arg = NULL;
+    assert_false(stop && s.broke);
     print_message("%s: %llu calls, %llu states, %llu distinct, %llu violations; %s\n",
                   witness == SEAM_WITNESS_EVERY_ACK ? "every ack" : "at close", (unsigned long long)s.calls,
                   (unsigned long long)s.states, (unsigned long long)s.distinct,

@@ -56,6 +56,13 @@ static void violation(struct sim_search *s, uint64_t call, const char *class, ui
                        (unsigned long long)i, text);
 }
 
+/* An error of the work itself, in a run of it. */
+static void broke(struct sim_search *s, uint64_t call, const char *what, const char *text)
+{
+    s->broke = true;
+    violation(s, call, what, 0, text);
+}
+
 static bool power_of(enum sim_class class)
 {
     return class != SIM_KILL;
@@ -143,7 +150,7 @@ static void crash_all(void *arg, struct sim *sim)
     uint64_t call = sim_calls(sim);
     if (c->s->stop && c->s->violations > 0)
         return;
-    if (c->only_class >= 0 && call != c->only_call)
+    if ((c->only_class >= 0 && call != c->only_call) || (c->s->wanted && !c->s->wanted(c->s->arg)))
         return;
     if (c->only_class < 0 && c->s->every > 1 && draw(&c->rng) % c->s->every != 0)
         return;
@@ -181,7 +188,7 @@ void sim_search_crashes(struct sim_search *s)
     s->work(s->arg, sim_platform(sim), text);
     s->calls = sim_calls(sim);
     if (text[0])
-        violation(s, s->calls, "work", 0, text);
+        broke(s, s->calls, "work", text);
     sim_free(sim);
     free(c.seen.at);
 }
@@ -219,7 +226,7 @@ static void run_with(struct sim_search *s, const struct sim_fault *fault, uint64
     sim_set_fault(sim, fault);
     s->work(s->arg, sim_platform(sim), text);
     if (text[0])
-        violation(s, at, what, 0, text);
+        broke(s, at, what, text);
     check_after(s, sim, at, what);
     sim_free(sim);
 }
@@ -231,7 +238,7 @@ static void measure(struct sim_search *s, uint64_t *ret_calls, uint64_t *ret_all
     char text[256] = "";
     s->work(s->arg, sim_platform(sim), text);
     if (text[0])
-        violation(s, 0, "work", 0, text);
+        broke(s, 0, "work", text);
     *ret_calls = s->calls = sim_all_calls(sim);
     *ret_allocs = sim_allocs(sim);
     sim_free(sim);

@@ -23,6 +23,8 @@ struct sim_search {
     /* Works on os, on the root "/". An error of its own (not of a fault that was injected) goes into
      * text and ends the search. */
     void (*work)(void *arg, const struct seam_platform *os, char text[static 256]);
+    /* Whether crashes are looked at now, in the midst of the work's call. NULL: always. */
+    bool (*wanted)(void *arg);
     /* What was promised so far, as a number: states are the same only if it is. */
     uint64_t (*promised)(void *arg);
     /* Holds a disk to what is promised. seen: NULL; or where to note what recovery showed, so that
@@ -35,6 +37,7 @@ struct sim_search {
     uint64_t calls, states, distinct, nested_states;
     uint64_t taken[SIM_CLASS_COUNT], by_class[SIM_CLASS_COUNT]; /* by_class: distinct ones */
     uint64_t violations;
+    bool broke;      /* one of them is an error of the work itself */
     char first[512]; /* the first violation */
 };
 
