@@ -12,8 +12,9 @@ if(SEAM_HAVE_vlog)
   seam_test(sim_seam ARGS run=vlog SOURCES test_sim_seam.c LINK test_support seam_sim LABELS crash)
   seam_test(sim_even ARGS run=vlog SOURCES test_sim_even.c LINK test_support seam_sim LABELS crash)
   seam_test(sim_witness ARGS run=vlog SOURCES test_sim_witness.c LINK test_support seam_sim LABELS crash)
-  seam_test(sim_liar ARGS run=vlog SOURCES test_sim_liar.c sim_vlog_work.c
+  seam_test(sim_liar ARGS run=vlog SOURCES test_sim_liar.c sim_vlog_work.c COST 40
     LINK test_support seam_sim LABELS crash)
 endif()
+seam_test(sim_states SOURCES test_sim_states.c LINK test_support seam_sim LABELS crash short)
 seam_test(sim_storedir SOURCES test_sim_storedir.c INCLUDE ${PROJECT_SOURCE_DIR}/engine
   LINK test_support seam_sim LABELS crash short)

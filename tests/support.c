@@ -41,6 +41,16 @@ uint64_t support_number(const char *variable, uint64_t fallback)
     return n;
 }
 
+uint32_t support_every(uint32_t plain)
+{
+#if defined(__SANITIZE_THREAD__)
+    plain *= 20;
+#elif defined(__SANITIZE_ADDRESS__)
+    plain *= 5;
+#endif
+    return (uint32_t)support_number("SEAM_EVERY", plain);
+}
+
 static void remove_root(void)
 {
     if (support.root[0] && getpid() == support.owner)

@@ -32,6 +32,9 @@ const char *support_engine(void); /* its last layer, without options */
 bool support_volatile(void);
 uint64_t support_seed(void);
 uint64_t support_number(const char *variable, uint64_t fallback); /* from the environment */
+/* Of so many calls a search looks at one: SEAM_EVERY if it is set, else plain, and fewer in a build whose
+ * sanitizer makes each look dear. */
+uint32_t support_every(uint32_t plain);
 bool support_has(const char *layer);                  /* an engine or wrapper that is built in */
 bool support_tunes(const char *layer, const char *option);
 /* printf into one of 8 buffers used in turn, for specs and texts in tests of one thread. */

@@ -45,7 +45,7 @@ struct worker {
 static void fault(struct run *r, const char *what, unsigned id, uint64_t number, int code)
 {
     if (r->fault[0] == '\0')
-        (void)snprintf(r->fault, sizeof r->fault, "%s (writer %u, unit %llu, code %d)", what, id,
+        (void)snprintf(r->fault, sizeof r->fault, "%.100s (writer %u, unit %llu, code %d)", what, id,
                        (unsigned long long)number, code);
 }
 

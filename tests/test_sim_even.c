@@ -107,17 +107,11 @@ static void check(void *arg, const struct seam_platform *os, bool power, uint64_
 
 /* ---- tests ----------------------------------------------------------------------------------- */
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define EVERY 16
-#else
-#define EVERY 3
-#endif
-
 /* Violations in all variants, of a sample of the calls; or, to stop at the first, of every call, so that
  * no seed decides whether there is one. */
 static uint64_t searched(bool stop)
 {
-    uint32_t every = stop ? 1 : (uint32_t)support_number("SEAM_EVERY", EVERY);
+    uint32_t every = stop ? 1 : support_every(3);
     static const char *const specs[] = {"vlog:segment=128K,spare=0,threshold=600,io=buffered",
                                         "vlog:segment=128K,spare=0,threshold=600"};
     uint64_t violations = 0;

@@ -343,17 +343,11 @@ static void check(void *arg, const struct seam_platform *os, bool power, uint64_
 
 /* ---- tests ----------------------------------------------------------------------------------- */
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define EVERY 80
-#else
-#define EVERY 16
-#endif
-
 static struct sim_search search_of(struct job *job)
 {
     struct sim_search s = {.seed = support_seed(), .work = work, .promised = promised,
                            .check = check, .arg = job};
-    s.every = (uint32_t)support_number("SEAM_EVERY", EVERY);
+    s.every = support_every(16);
     s.random = 4;
     s.nested = 60;
     return s;

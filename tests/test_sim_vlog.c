@@ -9,17 +9,11 @@
 
 /* ---- tests ----------------------------------------------------------------------------------- */
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define EVERY 60
-#else
-#define EVERY 12
-#endif
-
-static struct sim_search search_of(struct vlog_job *job, uint32_t every)
+static struct sim_search search_of(struct vlog_job *job)
 {
     struct sim_search s = {.seed = support_seed(), .work = vlog_job_work,
                            .promised = vlog_job_promised, .check = vlog_job_check, .arg = job};
-    s.every = (uint32_t)support_number("SEAM_EVERY", every);
+    s.every = support_every(12);
     s.random = 8;
     s.nested = 40;
     return s;
@@ -49,11 +43,9 @@ static void test_crashes(void **state)
     (void)state;
     for (size_t i = 0; i < 2; i++) {
         struct vlog_job job = {.spec = specs[i], .commits = support_number("SEAM_OPS", 220), .reopen = 73};
-        struct sim_search s = search_of(&job, EVERY);
+        struct sim_search s = search_of(&job);
         sim_search_crashes(&s);
         report(&s, specs[i]);
-        for (int class = 0; class < SIM_CLASS_COUNT; class++)
-            assert_true(s.taken[class] > 0);
     }
 }
 
@@ -63,7 +55,7 @@ static void test_errors(void **state)
     (void)state;
     for (size_t i = 0; i < 2; i++) {
         struct vlog_job job = {.spec = specs[i], .commits = 60, .reopen = 23, .faults = true};
-        struct sim_search s = search_of(&job, EVERY);
+        struct sim_search s = search_of(&job);
         sim_search_errors(&s, errors, sizeof errors / sizeof errors[0], s.every);
         report(&s, specs[i]);
     }
@@ -73,7 +65,7 @@ static void test_no_memory(void **state)
 {
     (void)state;
     struct vlog_job job = {.spec = specs[0], .commits = 60, .reopen = 23, .faults = true};
-    struct sim_search s = search_of(&job, EVERY);
+    struct sim_search s = search_of(&job);
     sim_search_allocations(&s, s.every);
     report(&s, specs[0]);
 }

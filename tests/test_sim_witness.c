@@ -158,18 +158,11 @@ static void check(void *arg, const struct seam_platform *os, bool power, uint64_
 
 /* ---- tests ----------------------------------------------------------------------------------- */
 
-/* A sanitizer is slow; the mutants are not built with one. */
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define EVERY 10
-#else
-#define EVERY 1
-#endif
-
 static struct sim_search searched(enum seam_witness_mode witness, bool stop)
 {
     struct job job = {.witness = witness};
-    struct sim_search s = {.seed = support_seed(), .every = EVERY, .random = 4, .stop = stop, .work = work,
-                           .promised = promised, .check = check, .arg = &job};
+    struct sim_search s = {.seed = support_seed(), .every = support_every(1), .random = 4, .stop = stop,
+                           .work = work, .promised = promised, .check = check, .arg = &job};
     sim_search_crashes(&s);
     s.arg = NULL;
     assert_false(stop && s.broke);

@@ -1,6 +1,6 @@
 # What only the native engine has; what all engines share is in the conformance program.
 if(SEAM_HAVE_vlog)
-  seam_test(vlog ARGS run=vlog SOURCES test_vlog.c TIMEOUT 600
+  seam_test(vlog ARGS run=vlog SOURCES test_vlog.c TIMEOUT 600 COST 20
     INCLUDE ${PROJECT_SOURCE_DIR}/backends/vlog LINK test_support LABELS vlog)
   seam_test(vlog_group ARGS run=vlog SOURCES test_vlog_group.c
     INCLUDE ${PROJECT_SOURCE_DIR}/backends/vlog LINK test_support LABELS vlog)
