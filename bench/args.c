@@ -3,18 +3,26 @@
  * Keeps true: what is not known is refused by name, with what is allowed. */
 #include "bench.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
+enum { WORD = 31 }; /* letters of the longest word that is looked at for a near one */
+
+void bench_one_line(char *text)
+{
+    for (char *c = text; *c != '\0'; c++)
+        if ((unsigned char)*c < ' ' || *c == 127)
+            *c = '?';
+}
+
 static void say(const char *command, const char *fmt, va_list args)
 {
     char text[1024];
     vsnprintf(text, sizeof text, fmt, args);
-    for (char *c = text; *c != '\0'; c++) /* one line, whatever a name on the way held */
-        if ((unsigned char)*c < ' ' || *c == 127)
-            *c = '?';
+    bench_one_line(text);
     fprintf(stderr, "%s: %s\n", command, text);
 }
 
@@ -36,6 +44,16 @@ int bench_failed(const char *command, const char *fmt, ...)
     return BENCH_FAILED;
 }
 
+int bench_flush(const char *command, int rc)
+{
+    errno = 0;
+    if (fflush(stdout) == 0 && ferror(stdout) == 0)
+        return rc;
+    (void)bench_failed(command, "cannot write to standard output%s%s", errno != 0 ? ": " : "",
+                       errno != 0 ? strerror(errno) : "");
+    return rc == BENCH_OK ? BENCH_FAILED : rc;
+}
+
 int bench_exit_code(int code)
 {
     switch (code) {
@@ -50,18 +68,58 @@ int bench_exit_code(int code)
     }
 }
 
-static void unknown(const struct bench_args *a, const char *word)
+/* Edits of one letter that make one word of the other; both are short. */
+static size_t distance(const char *a, const char *b)
 {
+    size_t row[WORD + 1], n = strlen(b);
+    for (size_t k = 0; k <= n; k++)
+        row[k] = k;
+    for (size_t i = 0; a[i] != '\0'; i++) {
+        size_t before = row[0]++;
+        for (size_t k = 0; k < n; k++) {
+            size_t least = before + (a[i] != b[k]);
+            before = row[k + 1];
+            least = row[k] + 1 < least ? row[k] + 1 : least;
+            row[k + 1] = before + 1 < least ? before + 1 : least;
+        }
+    }
+    return row[n];
+}
+
+/* The option that a mistyped word is nearest to; NULL if it is near none. */
+static const char *nearest(const struct bench_args *a, const char *word, size_t len)
+{
+    char typed[WORD + 1];
+    const char *best = NULL;
+    size_t least = 3;
+    if (len > WORD)
+        return NULL;
+    memcpy(typed, word, len);
+    typed[len] = '\0';
+    for (const struct bench_option *o = a->options; o->name != NULL; o++) {
+        size_t d = strlen(o->name) <= WORD ? distance(typed, o->name) : least;
+        if (d < least) {
+            least = d;
+            best = o->name;
+        }
+    }
+    return best;
+}
+
+static void unknown(const struct bench_args *a, const char *word, size_t len)
+{
+    const char *near = word[0] == '-' ? nearest(a, word, len) : NULL;
     char allowed[512] = "";
     size_t used = 0;
-    for (const struct bench_option *o = a->options; o->name != NULL; o++) {
-        int n = snprintf(allowed + used, sizeof allowed - used, "%s%s", used ? " " : "", o->name);
+    for (const struct bench_option *o = a->options; near == NULL && o->name != NULL; o++) {
+        int n = snprintf(allowed + used, sizeof allowed - used, " %s", o->name);
         if (n < 0 || (size_t)n >= sizeof allowed - used)
             break;
         used += (size_t)n;
     }
-    bench_usage(a->command, "unknown %s '%s'; allowed: %s --help",
-                word[0] == '-' ? "option" : "argument", word, allowed);
+    bench_usage(a->command, "unknown %s '%.200s'; %s%s; see %s --help",
+                word[0] == '-' ? "option" : "argument", word,
+                near != NULL ? "is it " : "allowed:", near != NULL ? near : allowed, a->command);
 }
 
 int bench_args_next(struct bench_args *a, const char **ret_value)
@@ -94,7 +152,7 @@ int bench_args_next(struct bench_args *a, const char **ret_value)
         *ret_value = value;
         return o->id;
     }
-    unknown(a, word);
+    unknown(a, word, len);
     return BENCH_ARG_BAD;
 }
 

@@ -43,6 +43,10 @@ void bench_args_help(FILE *out, const struct bench_option *options);
 int bench_usage(const char *command, const char *fmt, ...) SEAM_PRINTF(2, 3);
 /* The same; returns BENCH_FAILED. */
 int bench_failed(const char *command, const char *fmt, ...) SEAM_PRINTF(2, 3);
+/* Flushes stdout. What could not be written is told, and makes BENCH_OK a BENCH_FAILED; else rc. */
+int bench_flush(const char *command, int rc);
+/* Puts '?' for every control character: a name from outside then stays within its line. */
+void bench_one_line(char *text);
 /* What exit code an error of the contract is. */
 int bench_exit_code(int code);
 

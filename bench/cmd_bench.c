@@ -71,7 +71,8 @@ static int run(struct plan *p, struct data_dir *d, const struct data_dir *journa
     double estimate = plan_estimate(p, r->rows, r->n_rows, &turns);
     bool json_only = p->json && strcmp(p->json, "-") == 0;
     report_plan_line(p, estimate, turns, json_only ? stderr : stdout);
-    fflush(stdout);
+    if (fflush(stdout) != 0) /* told by the caller; better now than after the run */
+        return BENCH_FAILED;
     seam_environment_read(d->path, &r->env);
     probe_once(r, d);
     round_run_all(p, d, journal, r);
@@ -79,8 +80,6 @@ static int run(struct plan *p, struct data_dir *d, const struct data_dir *journa
     if (!json_only)
         report_text(r, stdout);
     rc = p->json ? report_json(r, p->json) : BENCH_OK;
-    if (fflush(stdout) != 0 || ferror(stdout))
-        rc = bench_failed("seam bench", "cannot write the report to standard output");
     if (r->interrupted)
         return BENCH_INTERRUPTED;
     return rc != BENCH_OK ? rc : r->failed ? BENCH_FAILED : BENCH_OK;
@@ -89,13 +88,18 @@ static int run(struct plan *p, struct data_dir *d, const struct data_dir *journa
 static int dry_run(const struct plan *p)
 {
     size_t n = 0, blocks = 0, turns = 0;
+    int rc = data_check(p->dir, "--dir");
+    if (rc == BENCH_OK && p->journal_dir[0])
+        rc = data_check(p->journal_dir, "--journal-dir");
+    if (rc != BENCH_OK)
+        return rc;
     struct plan_row *rows = plan_rows(p, &n, &blocks);
     if (!rows)
         return bench_failed("seam bench", "out of memory");
     double estimate = plan_estimate(p, rows, n, &turns);
     report_plan_line(p, estimate, turns, stdout);
     free(rows);
-    return fflush(stdout) == 0 ? BENCH_OK : bench_failed("seam bench", "cannot write the plan");
+    return BENCH_OK;
 }
 
 int bench_cmd_bench(int argc, char **argv)
@@ -113,7 +117,7 @@ int bench_cmd_bench(int argc, char **argv)
     if (rc == BENCH_OK && plan->dry_run) {
         rc = dry_run(plan);
     } else if (rc == BENCH_OK) {
-        rc = data_open(plan->dir, &dir);
+        rc = data_open(plan->dir, "--dir", &dir);
         if (rc == BENCH_OK) {
             report.plan = plan;
             round_catch_signals();
@@ -122,7 +126,7 @@ int bench_cmd_bench(int argc, char **argv)
                 digest(&report, corpus);
             }
             bool apart = plan->journal_dir[0] != 0;
-            rc = apart ? data_open(plan->journal_dir, &journal) : BENCH_OK;
+            rc = apart ? data_open(plan->journal_dir, "--journal-dir", &journal) : BENCH_OK;
             if (rc == BENCH_OK)
                 rc = run(plan, &dir, apart ? &journal : NULL, &report);
             if (apart)

@@ -6,6 +6,7 @@
 
 #include <jansson.h>
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -16,27 +17,31 @@ static const struct bench_option options[] = {
     {NULL, NULL, NULL, 0},
 };
 
-/* In a directory of its own under the temporary directory: nothing is measured here. */
-static bool limits_of(const char *engine, struct seam_limits *ret)
+/* In a directory of its own under the temporary directory: nothing is measured here. An exit code;
+ * what went wrong has been told. */
+static int limits_of(const char *engine, struct seam_limits *ret)
 {
     struct data_dir d;
     struct seam_options o = {.mode = SEAM_OPEN_CREATE};
     struct seam_db *db = NULL;
+    struct seam_err err;
     char path[2 * BENCH_PATH];
     const char *tmp = getenv("TMPDIR");
     memset(&d, 0, sizeof(d));
     snprintf(d.path, sizeof(d.path), "%s/seam-engines.XXXXXX", tmp && tmp[0] ? tmp : "/tmp");
     if (!mkdtemp(d.path))
-        return false;
+        return bench_failed("seam engines", "%s: limits unknown: cannot make a store in '%s': %s",
+                            engine, tmp && tmp[0] ? tmp : "/tmp", strerror(errno));
     snprintf(path, sizeof(path), "%s/store-limits", d.path);
-    bool ok = seam_open(engine, path, &o, &db, NULL) == SEAM_OK;
-    if (ok) {
+    int rc = seam_open(engine, path, &o, &db, &err);
+    if (rc == SEAM_OK) {
         seam_db_limits(db, ret);
         (void)seam_close(db, NULL);
     }
     (void)data_remove_store(&d, "store-limits");
     rmdir(d.path);
-    return ok;
+    return rc == SEAM_OK ? BENCH_OK
+                         : bench_failed("seam engines", "%s: limits unknown: %s", engine, err.text);
 }
 
 static const char *const caps[] = {"RESERVES", "LAZY_RANGE", "READ_AFTER_POISON", "MAY_ABORT",
@@ -72,10 +77,15 @@ static json_t *options_json(const char *engine)
 static int print_json(const struct seam_engine_info *info, size_t n)
 {
     json_t *o = json_object(), *list = json_array();
+    int rc = BENCH_OK;
     for (size_t i = 0; i < n; i++) {
         struct seam_limits l;
         json_t *e = json_object();
-        bool learn = info[i].built_in && !info[i].wrapper && limits_of(info[i].name, &l);
+        bool learn = info[i].built_in && !info[i].wrapper;
+        if (learn && limits_of(info[i].name, &l) != BENCH_OK) {
+            rc = BENCH_FAILED;
+            learn = false;
+        }
         json_object_set_new(e, "name", json_string(info[i].name));
         json_object_set_new(e, "summary", json_string(info[i].summary));
         json_object_set_new(e, "version", info[i].version ? json_string(info[i].version) : json_null());
@@ -90,7 +100,7 @@ static int print_json(const struct seam_engine_info *info, size_t n)
     json_object_set_new(o, "engines", list);
     int failed = json_dumpf(o, stdout, JSON_INDENT(1)) != 0 || putchar('\n') == EOF;
     json_decref(o);
-    return failed ? BENCH_FAILED : BENCH_OK;
+    return failed ? BENCH_FAILED : rc;
 }
 
 static const char *limit_text(uint64_t v, bool bytes, char buf[BENCH_TEXT])
@@ -112,15 +122,22 @@ static void print_limits(const struct seam_limits *l)
     putchar('\n');
 }
 
-static void print_engine(const struct seam_engine_info *info)
+static int print_engine(const struct seam_engine_info *info)
 {
     struct seam_limits l;
+    int rc = BENCH_OK;
     printf("%s%s%s%s\n  %s\n", info->name, info->version ? " " : "",
            info->version ? info->version : "", info->wrapper ? " (wrapper)" : "", info->summary);
-    if (info->built_in && !info->wrapper && limits_of(info->name, &l))
-        print_limits(&l);
+    if (info->built_in && !info->wrapper) {
+        rc = limits_of(info->name, &l);
+        if (rc == BENCH_OK)
+            print_limits(&l);
+        else
+            puts("  limits unknown");
+    }
     for (const struct seam_tuning *t = seam_engine_tunings(info->name); t && t->name; t++)
         printf("    %-18s %-10s %s\n", t->name, t->fallback, t->help);
+    return rc;
 }
 
 int bench_cmd_engines(int argc, char **argv)
@@ -151,7 +168,9 @@ int bench_cmd_engines(int argc, char **argv)
     n = n < 64 ? n : 64;
     if (json)
         return print_json(info, n);
+    int rc = BENCH_OK;
     for (size_t i = 0; i < n; i++)
-        print_engine(&info[i]);
-    return fflush(stdout) == 0 ? BENCH_OK : bench_failed("seam engines", "cannot write");
+        if (print_engine(&info[i]) != BENCH_OK)
+            rc = BENCH_FAILED;
+    return rc;
 }

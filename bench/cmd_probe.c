@@ -11,7 +11,7 @@
 enum { OPT_DIR, OPT_TIME, OPT_JSON, OPT_COLOR };
 
 static const struct bench_option options[] = {
-    {"--dir", "D", "where to probe; made if missing (./seam-bench)", OPT_DIR},
+    {"--dir", "D", "where to probe; made if missing, its parent not (./seam-bench)", OPT_DIR},
     {"--time", "S", "how long, about (5)", OPT_TIME},
     {"--json", NULL, "one JSON document, schema seam.probe/1", OPT_JSON},
     {"--color", "WHEN", "auto, always, never", OPT_COLOR},
@@ -136,7 +136,7 @@ static int probe(const char *dir, double seconds, bool json, bool color)
     struct probed p;
     struct data_dir d;
     struct seam_err err;
-    int rc = data_open(dir, &d);
+    int rc = data_open(dir, "--dir", &d);
     if (rc != BENCH_OK)
         return rc;
     seam_environment_read(d.path, &p.env);
@@ -175,6 +175,5 @@ int bench_cmd_probe(int argc, char **argv)
         bench_args_help(stdout, options);
         return BENCH_OK;
     }
-    rc = probe(dir, seconds, json, bench_color_on((enum bench_color)color, stdout));
-    return fflush(stdout) == 0 ? rc : bench_failed("seam probe", "cannot write");
+    return probe(dir, seconds, json, bench_color_on((enum bench_color)color, stdout));
 }

@@ -82,6 +82,58 @@ static void remove_stores(const struct data_dir *d)
         closedir(dir);
 }
 
+static int look_parent(const char *path, const char *option)
+{
+    char parent[BENCH_PATH + 1];
+    struct stat s;
+    if (lstat(path, &s) == 0)
+        return bench_usage("seam", "'%s' is a link to what is not there: name another with %s",
+                           path, option);
+    snprintf(parent, sizeof(parent), "%s", path);
+    size_t len = strlen(parent);
+    while (len > 1 && parent[len - 1] == '/')
+        parent[--len] = 0;
+    char *slash = strrchr(parent, '/');
+    if (!slash)
+        snprintf(parent, sizeof(parent), ".");
+    else
+        slash[slash == parent] = 0;
+    if (stat(parent, &s) == 0 && access(parent, W_OK | X_OK) == 0)
+        return BENCH_OK;
+    return bench_failed("seam",
+                        "cannot make the data directory '%s' in '%s': %s; name another with %s",
+                        path, parent, strerror(errno), option);
+}
+
+/* What looking tells, without writing. */
+static int look(const char *path, const char *option, bool *ret_there)
+{
+    char marker[2 * BENCH_PATH];
+    struct stat s;
+    *ret_there = stat(path, &s) == 0;
+    if (!*ret_there)
+        return look_parent(path, option);
+    if (!S_ISDIR(s.st_mode))
+        return bench_usage("seam", "'%s' is a file, not a directory: name another with %s", path,
+                           option);
+    if (access(path, R_OK | W_OK | X_OK) != 0)
+        return bench_failed("seam",
+                            "cannot write in the data directory '%s': %s; name another with %s",
+                            path, strerror(errno), option);
+    snprintf(marker, sizeof(marker), "%s/" MARKER, path);
+    if ((lstat(marker, &s) == 0 && S_ISREG(s.st_mode) && s.st_size == 0) || is_empty(path, false))
+        return BENCH_OK;
+    return bench_usage(
+        "seam", "'%s' is not empty and not a directory of this command's: name another with %s",
+        path, option);
+}
+
+int data_check(const char *path, const char *option)
+{
+    bool there;
+    return look(path, option, &there);
+}
+
 /* The marker is also the lock, so that two runs do not remove each other's stores. */
 static int open_marker(const char *path)
 {
@@ -100,31 +152,31 @@ static int give_up(struct data_dir *d, const char *path)
     return BENCH_FAILED;
 }
 
-int data_open(const char *path, struct data_dir *ret)
+int data_open(const char *path, const char *option, struct data_dir *ret)
 {
     char marker[2 * BENCH_PATH], full[PATH_MAX];
+    bool there;
     memset(ret, 0, sizeof(*ret));
     ret->lock_fd = -1;
     snprintf(marker, sizeof(marker), "%s/" MARKER, path);
-    if (mkdir(path, 0700) == 0)
+    int rc = look(path, option, &there);
+    if (rc != BENCH_OK)
+        return rc;
+    if (!there && mkdir(path, 0700) == 0)
         ret->made = true;
-    else if (errno != EEXIST)
-        return bench_failed("seam", "cannot make the data directory '%s': %s", path,
-                            strerror(errno));
-    if (access(marker, F_OK) != 0 && !is_empty(path, false)) {
-        return bench_usage("seam",
-                           "'%s' is not empty and not a directory of this command's: name another with --dir",
-                           path);
-    }
+    else if (!there && errno != EEXIST)
+        return bench_failed("seam", "cannot make the data directory '%s': %s; name another with %s",
+                            path, strerror(errno), option);
     ret->lock_fd = open_marker(path);
     if (ret->lock_fd < 0) {
-        (void)bench_failed("seam", "cannot write in the data directory '%s': %s", path,
-                           strerror(errno));
+        (void)bench_failed("seam",
+                           "cannot write in the data directory '%s': %s; name another with %s",
+                           path, strerror(errno), option);
         return give_up(ret, path);
     }
     if (flock(ret->lock_fd, LOCK_EX | LOCK_NB) != 0) {
-        (void)bench_failed("seam", "'%s' is in use by another run: wait, or name another with --dir",
-                           path);
+        (void)bench_failed("seam", "'%s' is in use by another run: wait, or name another with %s",
+                           path, option);
         ret->made = false;
         return give_up(ret, path);
     }

@@ -18,18 +18,43 @@ static const struct {
 
 enum { COMMANDS = sizeof(commands) / sizeof(commands[0]) };
 
-static int help(void)
+static void help(FILE *out)
 {
-    puts("seam - storage engines side by side, and what their acks mean\n\n"
-         "Examples\n"
-         "  seam bench --quick\n"
-         "  seam bench --engines rocksdb,lmdb --workloads append --threads 1,32\n"
-         "  seam probe --dir /mnt/data\n\n"
-         "Commands, each with --help");
+    fputs("seam - storage engines side by side, and what their acks mean\n\n"
+          "Examples\n"
+          "  seam bench --quick\n"
+          "  seam bench --engines rocksdb,lmdb --workloads append --threads 1,32\n"
+          "  seam probe --dir /mnt/data\n\n"
+          "Commands, each with --help (or: seam help COMMAND)\n",
+          out);
     for (size_t i = 0; i < COMMANDS; i++)
-        printf("  %-9s %s\n", commands[i].name, commands[i].summary);
-    puts("\nExit codes: 0 ok, 1 failure, 2 usage, 3 engine not built in, 130 interrupted.");
-    return fflush(stdout) == 0 ? BENCH_OK : BENCH_FAILED;
+        fprintf(out, "  %-9s %s\n", commands[i].name, commands[i].summary);
+    fputs("  version   which version this is\n\n"
+          "Exit codes: 0 ok, 1 failure, 2 usage, 3 engine not built in, 130 interrupted.\n",
+          out);
+}
+
+static int run_command(const char *name, int argc, char **argv)
+{
+    char known[128] = "", text[32];
+    for (size_t i = 0; i < COMMANDS; i++) {
+        if (strcmp(name, commands[i].name) == 0) {
+            snprintf(text, sizeof(text), "seam %s", name);
+            return bench_flush(text, commands[i].run(argc, argv));
+        }
+        size_t used = strlen(known);
+        snprintf(known + used, sizeof(known) - used, "%s, ", commands[i].name);
+    }
+    return bench_usage("seam", "no command '%.60s'; there are %shelp, version", name, known);
+}
+
+static int help_for(const char *name)
+{
+    char asked[] = "--help", *args[] = {NULL, asked, NULL};
+    if (name != NULL)
+        return run_command(name, 2, args);
+    help(stdout);
+    return bench_flush("seam", BENCH_OK);
 }
 
 /* A closed standard descriptor would be given to the next file that is opened, a store's perhaps, and
@@ -45,17 +70,20 @@ int main(int argc, char **argv)
 {
     fill_descriptors();
     signal(SIGXFSZ, SIG_IGN); /* a file size limit is an error of the write, in the turns too */
-    const char *name = argc > 1 ? argv[1] : "help";
-    if (strcmp(name, "help") == 0 || strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0)
-        return help();
+    if (argc < 2) {           /* a script that lost its arguments must not see success */
+        help(stderr);
+        return BENCH_USAGE;
+    }
+    const char *name = argv[1];
+    if (strcmp(name, "help") == 0)
+        return help_for(argc > 2 ? argv[2] : NULL);
+    if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0)
+        return help_for(NULL);
     if (strcmp(name, "--version") == 0 || strcmp(name, "version") == 0) {
         printf("seam %s\n", seam_version());
-        return fflush(stdout) == 0 ? BENCH_OK : BENCH_FAILED;
+        return bench_flush("seam", BENCH_OK);
     }
     if (strcmp(name, "turn") == 0) /* seam bench's own: one turn in a fresh process */
         return wire_child();
-    for (size_t i = 0; i < COMMANDS; i++)
-        if (strcmp(name, commands[i].name) == 0)
-            return commands[i].run(argc - 1, argv + 1);
-    return bench_usage("seam", "no command '%.60s'; there are bench, engines, probe, corpus, help", name);
+    return run_command(name, argc - 1, argv + 1);
 }

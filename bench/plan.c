@@ -35,19 +35,21 @@ static const struct bench_option options[] = {
      OPT_PROFILE},
     {"--engines", "LIST", "engines and variants: rocksdb,rocksdb:blob,lmdb,mem (all built in)",
      OPT_ENGINES},
-    {"--workloads", "LIST", "of those below, and limits (all but units, append-under-ingest)", OPT_WORKLOADS},
+    {"--workloads", "LIST", "of those below, and limits (all but units, append-under-ingest)",
+     OPT_WORKLOADS},
     {"--runs", "N", "rounds; at least 6 for a verdict (6)", OPT_RUNS},
     {"--threads", "LIST", "of append, journal and units (1,8,32)", OPT_THREADS},
     {"--batch", "LIST", "puts in one commit, events in one append to the journal (1,50,1000)",
      OPT_BATCH},
     {"--ack", "LIST", "none, process, os, power; priced side by side (power)", OPT_ACK},
     {"--time", "S", "measured time of one turn: 0.5, 250ms (1)", OPT_TIME},
-    {"--dir", "D", "where the data goes; made if missing (./seam-bench)", OPT_DIR},
+    {"--dir", "D", "where the data goes; made if missing, its parent not (./seam-bench)", OPT_DIR},
     {"--journal-dir", "D", "where the journals go, for another device (--dir)", OPT_JOURNAL_DIR},
     {"--seed", "N", "of the corpus (42)", OPT_SEED},
     {"--keys", "N", "keys in the loaded stores (the profile's)", OPT_KEYS},
     {"--value", "SIZE", "bytes of an appended value (256)", OPT_VALUE},
-    {"--unflushed", "SIZE", "bytes acked at process before reopen-after-kill's kill (50M)", OPT_UNFLUSHED},
+    {"--unflushed", "SIZE", "bytes acked at process before reopen-after-kill's kill (50M)",
+     OPT_UNFLUSHED},
     {"--ingest", "SIZE", "bytes a second of append-under-ingest's ingest (32M)", OPT_INGEST},
     {"--steady", "SIZE", "bytes written before each durable turn, so that logs have rolled (none)",
      OPT_STEADY},
@@ -179,7 +181,8 @@ static int parse_value(const char *text, struct plan *p)
     if (seam_parse_size(text, &n, &err) != SEAM_OK)
         return bench_usage("seam bench", "--value: %s", err.text);
     if (n < SEAM_CORPUS_PROOF || n > (8u << 20))
-        return bench_usage("seam bench", "--value is %u to 8M bytes", SEAM_CORPUS_PROOF);
+        return bench_usage("seam bench", "--value: %s is out of range: allowed is %u to 8M", text,
+                           SEAM_CORPUS_PROOF);
     p->value = (uint32_t)n;
     return BENCH_OK;
 }
@@ -190,7 +193,7 @@ static int parse_bytes(const char *name, const char *text, uint64_t *ret)
     if (seam_parse_size(text, ret, &err) != SEAM_OK)
         return bench_usage("seam bench", "%s: %s", name, err.text);
     if (*ret < 1 || *ret > (UINT64_C(4) << 30))
-        return bench_usage("seam bench", "%s is 1 to 4G bytes", name);
+        return bench_usage("seam bench", "%s: %s is out of range: allowed is 1 to 4G", name, text);
     return BENCH_OK;
 }
 
@@ -226,7 +229,7 @@ static int parse_one(int id, const char *value, struct plan *p)
     case OPT_SEED:
         return parse_number("--seed", value, 0, UINT64_MAX, &p->seed);
     case OPT_KEYS:
-        return parse_number("--keys", value, 100, UINT64_C(4000000000), &p->keys);
+        return parse_number("--keys", value, 100, PLAN_KEYS_MOST, &p->keys);
     case OPT_VALUE:
         return parse_value(value, p);
     case OPT_UNFLUSHED:
@@ -363,8 +366,8 @@ static int open_corpus(const struct plan *p, struct seam_corpus **ret)
     int rc = seam_corpus_open_sized(p->profile, p->seed, p->keys, ret, &err);
     if (rc == SEAM_OK)
         return BENCH_OK;
-    return rc == SEAM_E_OPTION ? bench_usage("seam bench", "%s", err.text)
-                               : bench_failed("seam bench", "%s", err.text);
+    return rc == SEAM_E_NOMEM ? bench_failed("seam bench", "%s", err.text)
+                              : bench_usage("seam bench", "%s", err.text);
 }
 
 static int check_profile(struct plan *p)
@@ -400,9 +403,24 @@ static void add_rails(struct plan *p)
     }
 }
 
+/* An engine may take less than PLAN_COMMIT_MOST: its rows are then left out. */
+static int check_commits(const struct plan *p)
+{
+    for (size_t i = 0; i < p->n_batches; i++)
+        if (p->batches[i] * (p->value + RUN_KEY) > PLAN_COMMIT_MOST)
+            return bench_usage("seam bench",
+                               "--batch %llu of --value %u is %llu bytes a commit: at most %llu",
+                               (unsigned long long)p->batches[i], p->value,
+                               (unsigned long long)(p->batches[i] * (p->value + RUN_KEY)),
+                               (unsigned long long)PLAN_COMMIT_MOST);
+    return BENCH_OK;
+}
+
 int plan_check(struct plan *p)
 {
-    int rc = check_profile(p);
+    int rc = check_commits(p);
+    if (rc == BENCH_OK)
+        rc = check_profile(p);
     for (size_t i = 0; rc == BENCH_OK && i < p->n_engines; i++)
         rc = check_engine(&p->engines[i]);
     if (rc == BENCH_OK)

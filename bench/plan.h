@@ -13,6 +13,9 @@
 
 enum { PLAN_ENGINES = 24, PLAN_LIST = 12, PLAN_CAVEATS = 64, PLAN_TEXT = 240, BENCH_ACK_TEXT = 96 };
 
+#define PLAN_KEYS_MOST UINT64_C(1000000000)  /* that a corpus can have */
+#define PLAN_COMMIT_MOST (UINT64_C(1) << 30) /* bytes; no engine takes more in one commit */
+
 struct plan_engine {
     char spec[BENCH_SPEC];
     bool rail, is_volatile, opened;
@@ -83,8 +86,11 @@ struct data_dir {
     bool made;             /* by this run */
     int lock_fd;           /* the marker, locked */
 };
-/* An exit code; one line has been told if it is not BENCH_OK. */
-int data_open(const char *path, struct data_dir *ret);
+/* An exit code; one line has been told if it is not BENCH_OK. option: "--dir", or the one that gave
+ * path. */
+int data_open(const char *path, const char *option, struct data_dir *ret);
+/* The same refusals, as far as can be told without writing. */
+int data_check(const char *path, const char *option);
 bool data_remove_store(const struct data_dir *d, const char *name);
 void data_close(struct data_dir *d);
 

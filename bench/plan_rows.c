@@ -28,6 +28,10 @@ static void leave_out(const struct plan_engine *e, struct plan_row *row)
     else if (row->turn.batch > e->limits.ops)
         snprintf(row->left_out, sizeof(row->left_out), "takes at most %llu ops a commit: left out",
                  (unsigned long long)e->limits.ops);
+    else if (row->turn.batch * (uint64_t)(row->turn.value + RUN_KEY) > e->limits.bytes)
+        snprintf(row->left_out, sizeof(row->left_out),
+                 "takes at most %llu bytes a commit: left out (--batch, --value)",
+                 (unsigned long long)e->limits.bytes);
 }
 
 static void add_block(const struct plan *p, struct rows *rows, enum bench_workload w,

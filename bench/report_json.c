@@ -275,6 +275,8 @@ int report_json(const struct report *r, const char *path)
     int why = errno;
     if (out && out != stdout)
         failed = fclose(out) != 0 || failed;
-    return failed ? bench_failed("seam bench", "cannot write the result to '%s': %s", path, strerror(why))
-                  : BENCH_OK;
+    if (failed && out != stdout) /* stdout is told of at the end, by bench_flush */
+        (void)bench_failed("seam bench", "cannot write the result to '%s': %s", path,
+                           strerror(why));
+    return failed ? BENCH_FAILED : BENCH_OK;
 }

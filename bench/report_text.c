@@ -11,9 +11,11 @@
 
 void report_plan_line(const struct plan *p, double estimate, size_t turns, FILE *out)
 {
-    char span[BENCH_TEXT];
+    char span[BENCH_TEXT], dir[BENCH_PATH];
+    snprintf(dir, sizeof(dir), "%s", p->dir);
+    bench_one_line(dir);
     fprintf(out, "plan     %zu turns, %u rounds, about %s   data: %s\n", turns, p->runs,
-            bench_text_span(estimate, span), p->dir);
+            bench_text_span(estimate, span), dir);
 }
 
 static void machine(const struct report *r, FILE *out)

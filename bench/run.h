@@ -108,7 +108,7 @@ uint64_t run_left_floor(const struct run_left *left, struct seam_slice prefix, s
 bool run_fill(struct run *r);
 
 /* run_append.c: messages that prove themselves, made ahead; number i is message i % RUN_RING. */
-enum { RUN_RING = 4096, RUN_KEY = 16 };
+enum { RUN_RING = 4096 };
 bool run_ring_make(struct run *r, uint8_t **ret); /* to be freed, on failure too */
 const uint8_t *run_message(const struct run *r, const uint8_t *ring, uint64_t number);
 void run_key(uint64_t number, uint8_t key[RUN_KEY]);

@@ -46,6 +46,8 @@ const char *bench_workload_unit(enum bench_workload w); /* "acks/s", "keys/s", "
 
 enum { BENCH_SPEC = 512, BENCH_PATH = 1024 };
 
+enum { RUN_KEY = 16 }; /* bytes of an appended message's key */
+
 struct bench_turn {
     enum bench_workload workload;
     char engine[BENCH_SPEC];  /* a spec, or "rawlog" or "null" (append and units only) */

@@ -227,7 +227,10 @@ static int check_text(struct parser *p)
                              place(p, where, sizeof where), PROFILE_LINE_MAX);
         }
     }
-    if (p->at == p->end || start != p->end)
+    if (p->at == p->end)
+        return seam_fail(p->err, SEAM_E_OPTION, "%s: the file is empty",
+                         place(p, where, sizeof where));
+    if (start != p->end)
         return seam_fail(p->err, SEAM_E_OPTION,
                          "%s: the last line has no end: is the file cut off? Add a newline if not",
                          place(p, where, sizeof where));

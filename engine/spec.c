@@ -36,8 +36,12 @@ static int no_engine(const char *name, const struct seam_backend *const *extra,
     char list[160] = "";
     size_t at = 0;
     if (find_absent(name))
-        return seam_fail(err, SEAM_E_NO_ENGINE, "engine '%s' is not built in: %s", name,
+        return seam_fail(err, SEAM_E_NO_ENGINE,
+                         "engine '%s' is not built in (%s): install that and build again", name,
                          find_absent(name)->summary);
+    if (name[0] == '\0')
+        return seam_fail(err, SEAM_E_NO_ENGINE,
+                         "an engine or wrapper has no name: one is missing, as in 'strict+mem'");
     for (int pass = 0; pass < 2; pass++)
         for (const struct seam_backend *const *b = pass ? seam_registry : extra; b && *b; b++)
             if (at < sizeof(list))
@@ -49,7 +53,8 @@ static int no_engine(const char *name, const struct seam_backend *const *extra,
 
 /* ---- plug-ins ---------------------------------------------------------------------------- */
 
-static int plugin_open(const struct seam_platform *os, const char *path,
+/* cut: the path ended at a ':', which may have been meant as part of it. */
+static int plugin_open(const struct seam_platform *os, const char *path, bool cut,
                        struct seam_spec_layer *layer, struct seam_err *err)
 {
     typedef const struct seam_backend *entry_fn(void);
@@ -62,7 +67,8 @@ static int plugin_open(const struct seam_platform *os, const char *path,
     /* Never unloaded: errors hold names of limits, and threads of the engine's may still end. */
     layer->plugin = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
     if (!layer->plugin)
-        return seam_fail(err, SEAM_E_NO_ENGINE, "cannot load '%.60s': %s", path, dlerror());
+        return seam_fail(err, SEAM_E_NO_ENGINE, "cannot load '%.60s'%s: %s", path,
+                         cut ? " (a ':' in a path is written '\\:')" : "", dlerror());
     void *symbol = dlsym(layer->plugin, "seam_backend_entry");
     memcpy(&entry, &symbol, sizeof(entry));
     if (!entry)
@@ -219,7 +225,7 @@ static int parse_layer(const struct seam_platform *os, char *token,
     if (seam_spec_unescape(token) != SEAM_OK)
         return lone_backslash(token, err);
     if (strchr(token, '/')) {
-        rc = plugin_open(os, token, layer, err);
+        rc = plugin_open(os, token, options != NULL, layer, err);
     } else {
         layer->be = find(token, extra);
         if (!layer->be)

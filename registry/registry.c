@@ -38,10 +38,10 @@ const struct seam_backend *const seam_registry[] = {
 
 const struct seam_engine_info seam_registry_absent[] = {
 #ifndef SEAM_HAVE_ROCKSDB
-    ABSENT("rocksdb", "LSM tree, RocksDB through its C API (not built in: librocksdb-dev)"),
+    ABSENT("rocksdb", "LSM tree, RocksDB through its C API: not built in, it needs librocksdb-dev"),
 #endif
 #ifndef SEAM_HAVE_LMDB
-    ABSENT("lmdb", "copy-on-write B+tree, LMDB (not built in: liblmdb-dev)"),
+    ABSENT("lmdb", "copy-on-write B+tree, LMDB: not built in, it needs liblmdb-dev"),
 #endif
     ABSENT(NULL, NULL),
 };

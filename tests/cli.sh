@@ -34,7 +34,7 @@ usage() {
     refuses 2 5Q bench --engines limit:bytes=5Q+mem
     refuses 2 "empty part" bench --engines mem,,mem
     refuses 2 nosuch bench --profile nosuch
-    refuses 1 missing.ini bench --profile ./missing.ini
+    refuses 2 missing.ini bench --profile ./missing.ini
     refuses 2 nosuch bench --profile representative:nosuch=1
     refuses 2 nosuch bench --workloads append,nosuch
     refuses 2 --nosuch bench --nosuch
@@ -45,6 +45,16 @@ usage() {
     refuses 2 --batch bench --batch 0
     refuses 2 sure bench --ack sure
     refuses 2 --keys bench --keys 1
+    refuses 2 "100 to 1000000000" bench --keys 1000000001 --dry-run
+    refuses 2 "--batch 1000 of --value 2097152" bench --batch 1,1000 --value 2M
+    refuses 2 "one is missing" bench --engines strict+
+    refuses 2 "is it --quick" bench --quik
+    refuses 2 "seam bench --help" bench --bogus
+    refuses 2 "--value: 9 is out of range" bench --value 9 --dry-run
+    refuses 2 "needs --profile" corpus --units 3
+    refuses 2 "needs --profile" corpus --seed 3
+    refuses 2 nosuch help nosuch
+    refuses 2 nosuch corpus --profile ./nosuch.ini
     refuses 2 --value bench --value 1
     refuses 2 5Q bench --steady 5Q
     refuses 2 "mem is named twice" bench --engines mem,mem
@@ -71,6 +81,14 @@ usage() {
         [ ! -s err ] || complain "seam $command --help: prints on stderr"
         rm -f out err
     done
+    for command in bench engines probe corpus; do
+        "$seam" help $command >out && "$seam" $command --help | cmp -s - out || complain "seam help $command is not its --help"
+    done
+    "$seam" >out 2>err
+    [ $? -eq 2 ] && [ ! -s out ] && grep -q Examples err || complain "without a command there is no help on stderr, or no exit 2"
+    rm -f out err
+    "$seam" bench --dry-run --dir $'a\e\nb' >out && grep -q 'data: a??b' out || complain "a plan prints a directory's control characters"
+    rm -f out
     "$seam" bench --dry-run >out || complain "a dry run fails"
     grep -q turns out || complain "a dry run prints no plan"
     rm -f out
@@ -85,13 +103,26 @@ files() {
         grep -q foreign err || complain "$command does not name the foreign directory"
         [ "$(ls -A foreign)" = precious ] || complain "$command changes a foreign directory"
     done
-    touch plain
-    "$seam" bench --dir plain >out 2>err && complain "takes a file for a directory"
-    "$seam" bench --dir missing/deep >out 2>err
-    [ $? -eq 1 ] || complain "a missing parent is not an error"
-    [ ! -e missing ] || complain "makes a parent"
-    "$seam" engines >/dev/full 2>err && complain "a full stdout is not an error"
-    "$seam" corpus --profile broker --units 1 >/dev/full 2>err && complain "a full stdout is not an error"
+    touch plain && ln -s nowhere dangling && mkdir marked && echo no >marked/.seam-bench && mkdir marked/store-turn-0
+    for how in "bench --dry-run" bench probe; do # a dry run refuses what the run would
+        for row in "plain;2;is a file" "dangling;2;a link to" "marked;2;not a directory of this" "missing/deep;1;in 'missing'"; do
+            IFS=';' read -r dir want word <<<"$row"
+            "$seam" $how --dir $dir >out 2>err
+            [ $? -eq $want ] || complain "$how --dir $dir: not exit $want"
+            { grep -qF "$word" err && grep -qF -- "--dir" err; } || complain "$how --dir $dir: does not say '$word': $(cat err)"
+        done
+    done
+    "$seam" bench --dry-run --journal-dir plain >out 2>err
+    grep -q "with --journal-dir" err || complain "does not name --journal-dir: $(cat err)"
+    { [ ! -e missing ] && [ -d marked/store-turn-0 ]; } || complain "makes a parent, or removes what a foreign directory holds"
+    for command in "bench --help" "bench --dry-run" "bench --workloads limits --json -" --help help "help corpus" --version engines "engines --json" corpus \
+                   "corpus --profile broker --units 1" "corpus --json" "probe --time 0.02" "probe --time 0.02 --json"; do
+        "$seam" $command >/dev/full 2>err
+        [ $? -eq 1 ] || complain "seam $command: a full stdout is not an error"
+        [ "$(grep -c "standard output" err)" = 1 ] || complain "seam $command: does not name a full standard output: $(cat err)"
+    done
+    TMPDIR=$work/missing "$seam" engines >out 2>err
+    [ $? -eq 1 ] && grep -q "limits unknown" out && grep -q "mem: limits unknown.*missing" err || complain "limits that are not known are not told: $(cat err)"
     tiny=(bench --engines mem --workloads get --time 0.02 --runs 1 --keys 500 --dir data)
     "$seam" "${tiny[@]}" >/dev/full 2>err && complain "a full stdout is not an error"
     "$seam" "${tiny[@]}" >&- 2>err

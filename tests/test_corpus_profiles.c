@@ -275,7 +275,7 @@ static const struct bad_file bad_files[] = {
     {"[keys\nkeys = 1\n", ":1:", "no [section]"},
     {"[keys]\nkeys = 1\n[val", ":3:", "cut off"},
     {"[keys]\nkeys = 10", ":2:", "cut off"},
-    {"", "", "cut off"},
+    {"", "", "the file is empty"},
     {"[keys]\nhello\nkeys = x\n", ":2:", "no [section]"},
     {"[keys]\nkeys = x\nhello\n", ":2:", "'x'"},
     {"[keys]\nkey_min = 40\n", "", "key_min is over key_max"},

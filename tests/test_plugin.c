@@ -141,6 +141,7 @@ static void what_is_no_plugin_says_so(void **state)
         {"./CMakeCache.txt", SEAM_E_NO_ENGINE, "cannot load './CMakeCache.txt'"},
         {"./libseam_missing.so", SEAM_E_NO_ENGINE, "cannot load './libseam_missing.so'"},
         {"./", SEAM_E_NO_ENGINE, "cannot load './'"},
+        {"./a:b/lib.so", SEAM_E_NO_ENGINE, "written '\\:'"},
         {"libseam_example.so", SEAM_E_NO_ENGINE, "no engine or wrapper 'libseam_example.so'"},
         {"example", SEAM_E_NO_ENGINE, "no engine or wrapper 'example'"},
         {"./libseam_example.so:nonesuch", SEAM_E_OPTION, "it takes value"},
