@@ -297,6 +297,7 @@ static void defaults(struct plan *p, bool quick)
     p->workloads[BENCH_SCAN] = p->workloads[BENCH_SCAN_REVERSE] = false;
     p->workloads[BENCH_FLOOR_DELETED] = p->workloads[BENCH_SCAN_REVERSE_DELETED] = false;
     p->workloads[BENCH_REOPEN] = p->workloads[BENCH_REOPEN_AFTER_KILL] = false;
+    p->workloads[BENCH_REBUILD_READ] = false;
 }
 
 int plan_parse(int argc, char **argv, struct plan *ret)

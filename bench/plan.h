@@ -117,6 +117,7 @@ bool wire_decode_figures(const char *text, struct bench_figures *ret);
 /* report_rows.c: what the tables and the JSON both need of a row. */
 double row_flushes_per_ack(const struct plan_row *row);
 double row_device_per_user(const struct plan_row *row);
+double row_beside_reads(const struct plan_row *row); /* a second, beside a rebuild */
 double row_cpu_us_per_op(const struct plan_row *row);
 /* Median over the rounds of the round's p50 by the raw flush around it; NaN if nothing is known. */
 double row_times_flush(const struct plan_row *row);
@@ -138,6 +139,9 @@ void report_judge(struct report *r);
 void report_ingest(const struct report *r, FILE *out);
 /* report_open.c: a table of its own for each; nothing if no such workload was asked for. */
 void report_reopen(const struct report *r, FILE *out, bool color);
+
+/* report_rebuild.c: likewise. */
+void report_rebuild(const struct report *r, FILE *out, bool color);
 
 /* report_text.c, report_json.c */
 void report_plan_line(const struct plan *p, double estimate, size_t turns, FILE *out);

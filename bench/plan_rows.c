@@ -10,6 +10,9 @@
 /* Timed acks of one turn of append-under-ingest, unless it is a quick one. */
 enum { INGEST_ACKS = 100000 };
 
+/* A rebuild has as many events as the load set has keys, but no more than this. */
+enum { REBUILD_EVENTS = 200000, REBUILD_EVENTS_QUICK = 50000, REBUILD_BYTES = 256 << 20 };
+
 struct rows {
     struct plan_row *at;
     size_t n, blocks;
@@ -34,6 +37,21 @@ static void leave_out(const struct plan_engine *e, struct plan_row *row)
                  (unsigned long long)e->limits.bytes);
 }
 
+static uint64_t rebuild_events(const struct plan *p)
+{
+    uint64_t n = REBUILD_BYTES / (p->average ? p->average : 1), most = p->quick ? REBUILD_EVENTS_QUICK
+                                                                                : REBUILD_EVENTS;
+    n = n < 1 ? 1 : n < most ? n : most;
+    return n < p->keys ? n : p->keys;
+}
+
+static uint64_t volume(const struct plan *p, enum bench_workload w)
+{
+    if (bench_workload_rebuilds(w))
+        return rebuild_events(p);
+    return w == BENCH_REOPEN_AFTER_KILL ? p->unflushed : p->quick ? 0 : INGEST_ACKS;
+}
+
 static void add_block(const struct plan *p, struct rows *rows, enum bench_workload w,
                       uint64_t threads, uint64_t batch, uint32_t ack)
 {
@@ -56,7 +74,7 @@ static void add_block(const struct plan *p, struct rows *rows, enum bench_worklo
         row->turn.batch = (uint32_t)batch;
         row->turn.ack = ack;
         row->turn.value = p->value;
-        row->turn.volume = w == BENCH_REOPEN_AFTER_KILL ? p->unflushed : p->quick ? 0 : INGEST_ACKS;
+        row->turn.volume = volume(p, w);
         row->turn.ingest = p->ingest;
         row->turn.steady = durable && !e->rail && w != BENCH_JOURNAL ? p->steady : 0;
         row->turn.keys = p->keys;
@@ -125,6 +143,8 @@ double plan_estimate(const struct plan *p, const struct plan_row *rows, size_t n
             turn += fill / 2 + row->turn.seconds + (double)row->turn.volume / 4000;
         else if (row->turn.workload == BENCH_REOPEN_AFTER_KILL)
             turn += (double)row->turn.volume / 50e6;
+        else if (bench_workload_rebuilds(row->turn.workload)) /* three passes: journal, table, rebuild */
+            turn += (double)row->turn.volume * 3 * (4e-6 + (double)p->average / 150e6);
         else
             turn += row->turn.seconds + row->turn.warm_seconds;
         if (bench_workload_reads(row->turn.workload) || row->turn.workload == BENCH_MERGE)

@@ -237,6 +237,7 @@ static json_t *result(const struct report *r, const struct plan_row *row)
     json_object_set_new(o, "p999_us_series", figures(row->p999_us, row->rounds));
     json_object_set_new(o, "ingest", row->turn.workload == BENCH_INGEST && row->sum.done ? ingest(row)
                                                                                         : json_null());
+    json_object_set_new(o, "beside_reads_per_second", real(row_beside_reads(row)));
     json_object_set_new(o, "answers", text(row->sum.answers));
     json_object_set_new(o, "errors", errors(row));
     json_object_set_new(o, "left_out", text(row->left_out));

@@ -19,6 +19,12 @@ double row_device_per_user(const struct plan_row *row)
     return s->done && s->user_bytes > 0 ? s->device_bytes / s->user_bytes : NAN;
 }
 
+double row_beside_reads(const struct plan_row *row)
+{
+    const struct bench_figures *s = &row->sum;
+    return s->done && s->seconds > 0 ? s->beside_reads / s->seconds : NAN;
+}
+
 double row_cpu_us_per_op(const struct plan_row *row)
 {
     const struct bench_figures *s = &row->sum;

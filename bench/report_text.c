@@ -390,6 +390,7 @@ void report_text(const struct report *r, FILE *out)
                 durable_table(r, (enum bench_workload)w, p->acks[a], out, color);
     report_ingest(r, out);
     projection_table(r, out, color);
+    report_rebuild(r, out, color);
     report_reopen(r, out, color);
     if (p->limits)
         limits_table(r, out, color);

@@ -129,6 +129,7 @@ void round_add(struct plan_row *row, const struct bench_figures *f, double flush
     add_real(&s->ingest_bytes, f->ingest_bytes, first);
     add_real(&s->ingest_flushes, f->ingest_flushes, first);
     add_real(&s->ingest_compactions, f->ingest_compactions, first);
+    add_real(&s->beside_reads, f->beside_reads, first);
     most(&s->rss_peak_bytes, f->rss_peak_bytes, first);
     most(&s->disk_bytes, f->disk_bytes, first);
     if (f->ack_given >= 0 && (s->ack_given < 0 || f->ack_given < s->ack_given))

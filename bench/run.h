@@ -106,6 +106,8 @@ uint64_t run_left_floor(const struct run_left *left, struct seam_slice prefix, s
 
 /* run_read.c: opens the turn's store; one that is new is filled with the set, closed and opened anew. */
 bool run_fill(struct run *r);
+/* Reads a byte of each page, so that an engine that lends addresses pays for the pages behind them. */
+unsigned run_touch(struct seam_slice value);
 
 /* run_append.c: messages that prove themselves, made ahead; number i is message i % RUN_RING. */
 enum { RUN_RING = 4096 };
@@ -160,6 +162,7 @@ void run_append(struct run *r);
 void run_load(struct run *r);
 void run_read(struct run *r);
 void run_merge(struct run *r);
+void run_rebuild(struct run *r);
 
 /* 128 bits over what was answered, as hex. */
 struct run_digest {

@@ -87,8 +87,7 @@ static int ask(struct run *r, struct seam_slice prefix, struct seam_slice key,
     return seam_get(r->db, NULL, key, ret, err);
 }
 
-/* So that an engine that lends addresses pays for the pages behind them. */
-static unsigned touch(struct seam_slice value)
+unsigned run_touch(struct seam_slice value)
 {
     const uint8_t *bytes = value.ptr;
     unsigned sum = 0;
@@ -116,7 +115,7 @@ static void read_body(struct run_worker *w)
         uint64_t begin = run_now(r);
         int rc = ask(r, at->prefix, at->key, &pin, &err);
         if (rc == SEAM_OK)
-            sink = sink + touch(pin.value);
+            sink = sink + run_touch(pin.value);
         uint64_t took = run_now(r) - begin;
         if (rc < 0)
             more = run_note_failure(w, rc, &err);
@@ -252,7 +251,7 @@ static int64_t scan_chunk(struct seam_cursor *c, bool back, unsigned *sink, stru
             rc = seam_cursor_value(c, &value, err);
         if (rc != SEAM_OK)
             return rc == SEAM_NOTFOUND ? n : rc;
-        *sink += touch(value);
+        *sink += run_touch(value);
         n++;
     }
     return n;

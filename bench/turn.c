@@ -33,6 +33,8 @@ static const struct workload workloads[BENCH_WORKLOADS] = {
     [BENCH_REOPEN] = {"reopen", "opens/s", true, false},
     [BENCH_REOPEN_AFTER_KILL] = {"reopen-after-kill", "opens/s", false, false},
     [BENCH_INGEST] = {"append-under-ingest", "acks/s", false, true},
+    [BENCH_REBUILD] = {"rebuild", "events/s", false, false},
+    [BENCH_REBUILD_READ] = {"rebuild-under-reads", "events/s", false, false},
     [BENCH_UNITS] = {"units", "acks/s", false, true},
     [BENCH_FILL] = {"", "keys/s", false, false},
 };
@@ -79,6 +81,11 @@ bool bench_workload_batched(enum bench_workload w)
 bool bench_workload_opens(enum bench_workload w)
 {
     return w == BENCH_REOPEN || w == BENCH_REOPEN_AFTER_KILL;
+}
+
+bool bench_workload_rebuilds(enum bench_workload w)
+{
+    return w == BENCH_REBUILD || w == BENCH_REBUILD_READ;
 }
 
 bool bench_workload_durable(enum bench_workload w)
@@ -333,7 +340,7 @@ static void figures_unknown(struct bench_figures *f)
     memset(f, 0, sizeof(*f));
     f->ack_given = -1;
     f->rate = f->seconds = f->flushes = f->acks = f->device_bytes = f->cpu_us = NAN;
-    f->rss_peak_bytes = f->disk_bytes = NAN;
+    f->rss_peak_bytes = f->disk_bytes = f->beside_reads = NAN;
     f->ingest_bytes = f->ingest_flushes = f->ingest_compactions = NAN;
 }
 
@@ -383,6 +390,10 @@ void bench_turn_run(const struct bench_turn *turn, struct bench_figures *ret)
             break;
         case BENCH_MERGE:
             run_merge(&r);
+            break;
+        case BENCH_REBUILD:
+        case BENCH_REBUILD_READ:
+            run_rebuild(&r);
             break;
         default:
             run_read(&r);

@@ -25,6 +25,9 @@ enum bench_workload { /* names: "append", "load", ... in this order */
     BENCH_REOPEN_AFTER_KILL, /* the same after SIGKILL, with `volume` bytes acked at PROCESS, unflushed */
     BENCH_INGEST,       /* append, while a bulk ingest of `ingest` bytes a second runs in the same db;
                            goes on until `volume` acks are timed */
+    BENCH_REBUILD,      /* seam_projection_rebuild over a journal of the first `volume` entries of the
+                           load set */
+    BENCH_REBUILD_READ, /* the same while one thread reads the old generation */
     BENCH_UNITS,        /* the corpus' units as commits, a flush each: `stress` transactions */
     BENCH_FILL,         /* not a row: makes the store that the reads and merge use */
     BENCH_WORKLOADS
@@ -38,8 +41,9 @@ bool bench_workload_floors(enum bench_workload w);
 bool bench_workload_scans(enum bench_workload w, bool *ret_back);
 bool bench_workload_batched(enum bench_workload w); /* has rows for each batch */
 bool bench_workload_opens(enum bench_workload w);   /* times openings: nothing for volatile engines */
+bool bench_workload_rebuilds(enum bench_workload w);
 bool bench_workload_durable(enum bench_workload w); /* each operation is a commit with an ack */
-const char *bench_workload_unit(enum bench_workload w); /* "acks/s", "keys/s", "reads/s" */
+const char *bench_workload_unit(enum bench_workload w); /* "acks/s", "keys/s", "events/s", "reads/s" */
 
 /* Given to every engine alike for buffers and caches, so that none is starved. */
 #define BENCH_ENGINE_MEMORY (UINT64_C(512) << 20)
@@ -59,7 +63,7 @@ struct bench_turn {
     uint32_t threads, batch;
     uint32_t ack;             /* as in seam_write */
     uint32_t value;           /* bytes of an appended value */
-    uint64_t volume;          /* bytes, as the workload says */
+    uint64_t volume;          /* as the workload says; bytes, where it does not */
     uint64_t steady;          /* bytes written before durable turns, run_steady.c */
     uint64_t ingest;          /* bytes a second */
     uint64_t keys;            /* in the load set */
@@ -73,7 +77,8 @@ struct bench_figures {
     double rate;          /* operations per second */
     uint64_t operations;  /* timed */
     double seconds;       /* they took */
-    struct bench_hist latency; /* of one operation (commit, read); scans: none */
+    struct bench_hist latency; /* of one operation (commit, read); scans: none; rebuilds: of a
+                                  read beside it */
     int ack_given;        /* enum seam_ack, -1 where nothing is acked */
     double flushes;       /* counted from outside the engine while timed; NaN: no counter */
     double acks;          /* commits acked while timed; NaN for reads */
@@ -84,6 +89,7 @@ struct bench_figures {
     double rss_peak_bytes;
     double ingest_bytes;  /* taken by the bulk ingest while timed; NaN: there was none */
     double ingest_flushes, ingest_compactions; /* of the engine since open, where it tells; else NaN */
+    double beside_reads;  /* by the reader beside a rebuild while timed; NaN: there was none */
     double disk_bytes;    /* of the store's directory afterwards */
     uint64_t failures;    /* operations that failed while timed */
     uint64_t failures_by_code[32]; /* index: minus the code */

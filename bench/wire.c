@@ -25,7 +25,8 @@
     X(seed) X(round) X(threads) X(batch) X(ack) X(value) X(volume) X(steady) X(ingest) X(keys)
 #define FIGURE_REALS(X)                                                                            \
     X(rate) X(seconds) X(flushes) X(acks) X(records) X(user_bytes) X(device_bytes) X(cpu_us)       \
-    X(rss_peak_bytes) X(disk_bytes) X(ingest_bytes) X(ingest_flushes) X(ingest_compactions)
+    X(rss_peak_bytes) X(disk_bytes) X(ingest_bytes) X(ingest_flushes) X(ingest_compactions)        \
+    X(beside_reads)
 #define FIGURE_NUMBERS(X) X(error_code) X(operations) X(ack_given) X(failures) X(wrong)
 
 static json_t *real_or_null(double v)

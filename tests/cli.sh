@@ -206,6 +206,11 @@ more() { # workloads that take longer
         --dir data --json out.json >out 2>err || complain "a run fails: $(cat err; grep CAREFUL out)"
     "$json_check" out.json || complain "the JSON is not what docs/bench-json.md says"
     grep -q "acks beside .*B/s; memtable flushes not told" out || complain "does not tell of the ingest: $(cat out)"
+    "$seam" bench --workloads rebuild,rebuild-under-reads --runs 1 --keys 500 --engines mem,limit:ops=100+mem,limit:ops=3+mem \
+        --dir data --json out.json >out 2>err && complain "a rebuild on an engine of 3 ops a commit does not fail"
+    "$json_check" out.json || complain "the JSON is not what docs/bench-json.md says"
+    [ "$(grep -cE '^(limit:ops=100\+)?mem .* none, declared$' out)" = 2 ] || complain "two rebuilds have no row: $(cat out)"
+    grep -q "^limit:ops=3+mem .*failed" out || complain "does not tell which rebuild failed: $(cat out)"
     [ ! -e data ] || complain "leaves its data directory"
 }
 
