@@ -103,31 +103,40 @@ static int large_verify(struct vlog_window *w, uint64_t at, uint64_t len, uint32
     return SEAM_OK;
 }
 
-/* The large values of the frame at `at`. Their checksums are taken out of the window first, since
- * reading moves it: one at a time. */
+/* The records are read through w, their values through `values`: the same window only if it holds the
+ * whole frame and so does not move. */
+static int larges_each(struct vlog_window *w, struct vlog_window *values, uint64_t at,
+                       const struct vlog_frame *f, bool *ret_good, struct seam_err *err)
+{
+    const unsigned char *index = NULL;
+    uint64_t value_at = at + VLOG_FRAME + f->index;
+    size_t in = 0;
+    int rc = vlog_window_get(w, at + VLOG_FRAME, f->index, &index, err);
+    for (uint32_t i = 0; rc == SEAM_OK && *ret_good && i < f->ops; i++) {
+        struct vlog_record r;
+        *ret_good = vlog_record_decode(index, f->index, &in, &r);
+        if (!*ret_good || !r.large)
+            continue;
+        rc = large_verify(values, value_at, r.value.len, r.crc, ret_good, err);
+        value_at += r.value.len;
+    }
+    return rc;
+}
+
+/* The large values of the frame at `at`, each byte read once. */
 static int larges_verify(struct vlog_window *w, uint64_t at, const struct vlog_frame *f,
                          bool *ret_good, struct seam_err *err)
 {
-    uint64_t value_at = at + VLOG_FRAME + f->index;
-    size_t in = 0;
-    for (uint32_t i = 0; *ret_good && i < f->ops; i++) {
-        const unsigned char *index = NULL;
-        struct vlog_record r;
-        int rc = vlog_window_get(w, at + VLOG_FRAME, f->index, &index, err);
-        if (rc != SEAM_OK)
-            return rc;
-        if (!vlog_record_decode(index, f->index, &in, &r)) {
-            *ret_good = false;
-            return SEAM_OK;
-        }
-        if (!r.large)
-            continue;
-        rc = large_verify(w, value_at, r.value.len, r.crc, ret_good, err);
-        if (rc != SEAM_OK)
-            return rc;
-        value_at += r.value.len;
+    if (f->total <= WINDOW) {
+        const unsigned char *whole = NULL;
+        int rc = vlog_window_get(w, at, f->total, &whole, err);
+        return rc == SEAM_OK ? larges_each(w, w, at, f, ret_good, err) : rc;
     }
-    return SEAM_OK;
+    struct vlog_window values = {.v = w->v};
+    vlog_window_set(&values, w->segment, w->end);
+    int rc = larges_each(w, &values, at, f, ret_good, err);
+    w->v->os->free(w->v->os->ctx, values.bytes);
+    return rc;
 }
 
 int vlog_frame_read(struct vlog_window *w, uint64_t at, bool values, struct vlog_frame *ret,
