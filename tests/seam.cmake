@@ -54,6 +54,6 @@ if(SEAM_HAVE_mem)
 endif()
 # Sanitizers' own memory would be measured too.
 if(SEAM_HAVE_vlog AND NOT SEAM_SANITIZE)
-  seam_test(trim_memory SOURCES test_trim_memory.c seam_support.c ARGS vlog=vlog:threshold=128
+  seam_test(trim_memory SOURCES test_trim_memory.c seam_support.c ARGS vlog=vlog
     LABELS seam)
 endif()

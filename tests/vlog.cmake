@@ -8,6 +8,7 @@ if(SEAM_HAVE_vlog)
   seam_test(vlog_space ARGS run=vlog SOURCES test_vlog_space.c
     INCLUDE ${PROJECT_SOURCE_DIR}/backends/vlog LINK test_support LABELS vlog)
   seam_test(vlog_open ARGS run=vlog SOURCES test_vlog_open.c LINK test_support LABELS vlog)
+  seam_test(vlog_memory ARGS run=vlog SOURCES test_vlog_memory.c LINK test_support LABELS vlog)
   seam_test(vlog_slab ARGS run=vlog SOURCES test_vlog_slab.c
     INCLUDE ${PROJECT_SOURCE_DIR}/backends/vlog LINK test_support LABELS vlog)
   seam_test(vlog_golden ARGS run=vlog SOURCES test_vlog_golden.c

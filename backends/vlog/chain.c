@@ -470,7 +470,7 @@ int vlog_recover(struct vlog *v, struct seam_err *err)
     v->os->free(v->os->ctx, c.files);
     v->os->free(v->os->ctx, c.w.bytes);
     if (rc == SEAM_OK) { /* a ledger that knows what recovery used */
-        seam_ledger_give(v->memory, 0, vlog_memory_used(v));
+        vlog_memory_give(v, 0);
         if (!v->read_only)
             (void)vlog_segment_open_direct(v, v->end.last);
     }

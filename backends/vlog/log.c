@@ -63,6 +63,13 @@ uint64_t vlog_memory_used(const struct vlog *v)
     return v->map.entry_bytes + (nodes - t->free_nodes) * sizeof(struct vlog_node);
 }
 
+void vlog_memory_give(struct vlog *v, uint64_t promised)
+{
+    uint64_t used = vlog_memory_used(v);
+    seam_ledger_give(v->memory, promised, used);
+    atomic_store_explicit(&v->memory_used, used, memory_order_relaxed);
+}
+
 void vlog_apply(struct vlog *v, uint64_t seq, enum seam_kind kind, struct seam_slice key,
                 struct seam_slice end, struct vlog_entry *e)
 {
@@ -206,7 +213,7 @@ static int write_direct(struct vlog *v, const struct plan *p)
         memcpy(to, u->frame, VLOG_FRAME + u->index);
         to += VLOG_FRAME + u->index;
         for (size_t k = 0; u->any_large && k < m->commit->n; k++)
-            if (vlog_may_be_large(v, &m->commit->ops[k])) {
+            if (vlog_is_large(u->threshold, &m->commit->ops[k])) {
                 to += put_slice(to, m->commit->ops[k].head);
                 to += put_slice(to, m->commit->ops[k].body);
             }
@@ -244,7 +251,7 @@ static int write_buffered(struct vlog *v, const struct plan *p)
         writer_add(&w, u->frame, (size_t)len);
         for (size_t k = 0; u->any_large && k < m->commit->n; k++) {
             const struct seam_op *op = &m->commit->ops[k];
-            if (!vlog_may_be_large(v, op))
+            if (!vlog_is_large(u->threshold, op))
                 continue;
             writer_add(&w, op->head.ptr, op->head.len);
             writer_add(&w, op->body.ptr, op->body.len);

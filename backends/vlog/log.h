@@ -75,6 +75,7 @@ struct vlog {
     pthread_mutex_t pool;
     uint64_t promised_inserts;
     struct seam_ledger *memory;
+    _Atomic uint64_t memory_used; /* when it was told last */
     struct vlog_slab slab;
 
     pthread_mutex_t making, space_lock;
@@ -97,6 +98,7 @@ struct vlog_unit {
     struct vlog_segment *own;     /* a segment made for a commit too large for a usual one */
     uint64_t memory, inserts;
     uint64_t total, promised;     /* of the frame; taken from the space */
+    uint64_t threshold;           /* of its large values */
     size_t buffer;                /* length of what this lies in */
     uint32_t index, ops, body_crc;
     bool any_large;
@@ -118,10 +120,10 @@ static inline void vlog_segment_unlive(struct vlog_segment *s)
     s->live--;
 }
 
-static inline bool vlog_may_be_large(const struct vlog *v, const struct seam_op *op)
+static inline bool vlog_is_large(uint64_t threshold, const struct seam_op *op)
 {
     uint64_t len = op->head.len + op->body.len;
-    return op->kind == SEAM_PUT && len > 0 && len >= v->threshold;
+    return op->kind == SEAM_PUT && len > 0 && len >= threshold;
 }
 
 /* What a trailer says of the next segment's file: its number, and its size in blocks above. */
@@ -182,6 +184,8 @@ static inline size_t vlog_entry_len(size_t key_len, size_t inline_len)
 void vlog_write_lock(struct vlog *v); /* lock and pool */
 void vlog_write_unlock(struct vlog *v);
 uint64_t vlog_memory_used(const struct vlog *v); /* under pool */
+/* Gives back to the ledger what was promised, and tells it what is used. Under pool. */
+void vlog_memory_give(struct vlog *v, uint64_t promised);
 
 /* ---- recover.c ------------------------------------------------------------------------------- */
 

@@ -66,7 +66,7 @@ void vlog_snap_close(struct seam_engine *base, void *snap)
     struct vlog *v = self(base);
     vlog_write_lock(v);
     vlog_view_close(&v->map, snap);
-    seam_ledger_give(v->memory, 0, vlog_memory_used(v));
+    vlog_memory_give(v, 0);
     vlog_write_unlock(v);
 }
 
@@ -83,7 +83,7 @@ static void let_go(struct vlog *v, struct vlog_entry *e)
         return;
     vlog_write_lock(v);
     vlog_entry_remove(&v->map, e);
-    seam_ledger_give(v->memory, 0, vlog_memory_used(v));
+    vlog_memory_give(v, 0);
     vlog_write_unlock(v);
 }
 

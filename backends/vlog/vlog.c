@@ -230,13 +230,13 @@ struct sizes {
     uint64_t index, large, entries, inserts;
 };
 
-static struct sizes measure(const struct vlog *v, const struct seam_commit *c)
+static struct sizes measure(uint64_t threshold, const struct seam_commit *c)
 {
     struct sizes s = {0, 0, 0, 0};
     for (size_t i = 0; i < c->n; i++) {
         const struct seam_op *op = &c->ops[i];
         uint64_t value = op->head.len + op->body.len;
-        bool large = vlog_may_be_large(v, op);
+        bool large = vlog_is_large(threshold, op);
         s.index += VLOG_OP + op->key.len + (large ? 4 : value);
         if (large)
             s.large += value;
@@ -246,6 +246,20 @@ static struct sizes measure(const struct vlog *v, const struct seam_commit *c)
         }
     }
     return s;
+}
+
+/* Beyond this much of options.memory only what a reference does not make smaller is kept in it: a store
+ * that is short of memory reads more slowly before it refuses a commit. */
+#define LEAN_MEMORY(cap) ((cap) / 8 * 5)
+#define LEAN_THRESHOLD UINT64_C(64)
+
+static struct sizes measure_to_fit(const struct vlog *v, const struct seam_commit *c, uint64_t *ret_threshold)
+{
+    struct sizes s = measure(*ret_threshold = v->threshold, c);
+    uint64_t used = atomic_load_explicit(&v->memory_used, memory_order_relaxed);
+    if (v->threshold <= LEAN_THRESHOLD || used + s.entries <= LEAN_MEMORY(v->memory_cap))
+        return s;
+    return measure(*ret_threshold = LEAN_THRESHOLD, c);
 }
 
 static void unit_free(struct vlog *v, struct vlog_unit *u)
@@ -271,7 +285,7 @@ static int entries_take(struct vlog *v, const struct seam_commit *c, struct vlog
         const struct seam_op *op = &c->ops[i];
         if (op->kind != SEAM_PUT)
             continue;
-        bool large = vlog_may_be_large(v, op);
+        bool large = vlog_is_large(u->threshold, op);
         size_t len = op->head.len + op->body.len;
         struct vlog_entry *e =
             vlog_slab_alloc_locked(&v->slab, vlog_entry_len(op->key.len, large ? 0 : len));
@@ -302,7 +316,7 @@ static int encode(struct vlog *v, const struct seam_commit *c, const struct size
     struct vlog_entry *e = u->entries;
     for (size_t i = 0; i < c->n; i++) {
         const struct seam_op *op = &c->ops[i];
-        bool large = vlog_may_be_large(v, op);
+        bool large = vlog_is_large(u->threshold, op);
         uint32_t crc = 0;
         if (large)
             crc = seam_crc32c(seam_crc32c(0, op->head.ptr, op->head.len), op->body.ptr,
@@ -345,7 +359,7 @@ static void memory_give(struct vlog *v, const struct vlog_unit *u, bool nodes)
     (void)pthread_mutex_lock(&v->pool);
     if (nodes)
         v->promised_inserts -= u->inserts;
-    seam_ledger_give(v->memory, u->memory, vlog_memory_used(v));
+    vlog_memory_give(v, u->memory);
     (void)pthread_mutex_unlock(&v->pool);
 }
 
@@ -359,7 +373,8 @@ static int vlog_prepare(struct seam_engine *e, struct seam_commit *c, uint64_t d
                         struct seam_err *err)
 {
     struct vlog *v = self(e);
-    struct sizes s = measure(v, c);
+    uint64_t threshold;
+    struct sizes s = measure_to_fit(v, c, &threshold);
     uint64_t total = vlog_round(VLOG_FRAME + s.index + s.large, 8), memory = 0;
     if (total > VLOG_FRAME_MAX)
         return seam_fail_limit(err, SEAM_E_TOO_LARGE, "bytes", VLOG_FRAME_MAX, total, SEAM_NO_OP);
@@ -379,6 +394,7 @@ static int vlog_prepare(struct seam_engine *e, struct seam_commit *c, uint64_t d
     u->buffer = buffer;
     u->memory = memory;
     u->inserts = s.inserts;
+    u->threshold = threshold;
     u->total = total;
     bool nodes = false;
     if (encode(v, c, &s, u) != SEAM_OK || nodes_take(v, s.inserts) != SEAM_OK) {
