@@ -3,9 +3,10 @@
 
 #include "support.h"
 
-enum { KEYS = 16, FILL = 6000 };
+/* LARGE is longer than the buffer through which a store of little memory writes. */
+enum { KEYS = 16, LARGE = 300000, LITTLE = 8 << 20 };
 
-static unsigned char filler[FILL];
+static unsigned char filler[LARGE];
 
 /* ---- what commit i does ---------------------------------------------------------------------- */
 
@@ -16,10 +17,10 @@ static enum what what_of(uint64_t i)
     return i % 29 == 17 ? SWEEPS : i % 11 == 5 ? DROPS : PUTS;
 }
 
-static size_t len_of(uint64_t i)
+static size_t len_of(const struct vlog_job *job, uint64_t i)
 {
     static const size_t lens[] = {10, 700, 0, 3000, 40, 5000, 90};
-    return lens[i % 7];
+    return job->large && i % 4 == 2 ? LARGE : lens[i % 7];
 }
 
 static unsigned key_of(uint64_t i)
@@ -27,7 +28,8 @@ static unsigned key_of(uint64_t i)
     return (unsigned)(i * 7 % KEYS);
 }
 
-static int commit(struct seam_db *db, uint64_t i, uint32_t ack, struct seam_err *err)
+static int commit(const struct vlog_job *job, struct seam_db *db, uint64_t i, uint32_t ack,
+                  struct seam_err *err)
 {
     char key[2] = {'k', (char)('A' + key_of(i))}, end[2] = {'k', (char)('A' + key_of(i) + 3)};
     struct seam_op ops[2] = {op_put(LIT("n"), seam_bytes(&i, sizeof i))};
@@ -36,7 +38,7 @@ static int commit(struct seam_db *db, uint64_t i, uint32_t ack, struct seam_err 
     else if (what_of(i) == DROPS)
         ops[1] = op_delete(seam_bytes(key, 2));
     else
-        ops[1] = op_put2(seam_bytes(key, 2), seam_bytes(&i, sizeof i), seam_bytes(filler, len_of(i)));
+        ops[1] = op_put2(seam_bytes(key, 2), seam_bytes(&i, sizeof i), seam_bytes(filler, len_of(job, i)));
     return seam_write(db, ops, 2, ack, NULL, err);
 }
 
@@ -67,7 +69,7 @@ static void work_on(struct vlog_job *job, struct seam_db *db, uint64_t last, cha
         uint64_t i = job->begun + 1;
         uint32_t ack = i % 3 == 0 ? SEAM_ACK_PROCESS : SEAM_ACK_POWER;
         job->begun = i;
-        int rc = commit(db, i, ack, &err);
+        int rc = commit(job, db, i, ack, &err);
         if (rc == SEAM_OK) {
             job->process = i;
             job->power = ack == SEAM_ACK_POWER ? i : job->power;
@@ -85,7 +87,8 @@ static void work_on(struct vlog_job *job, struct seam_db *db, uint64_t last, cha
 void vlog_job_work(void *arg, const struct seam_platform *os, char text[static 256])
 {
     struct vlog_job *job = arg;
-    struct seam_options o = {.mode = SEAM_OPEN_CREATE, .platform = os, .stall_ms = UINT32_MAX};
+    struct seam_options o = {.mode = SEAM_OPEN_CREATE, .platform = os, .stall_ms = UINT32_MAX,
+                             .memory = job->large ? LITTLE : 0};
     job->begun = job->power = job->process = 0;
     while (job->begun < job->commits && text[0] == '\0') {
         struct seam_db *db = NULL;
@@ -133,14 +136,15 @@ static uint64_t count_of(struct seam_db *db, char text[static 256])
     return j;
 }
 
-static void check_key(struct seam_db *db, unsigned k, uint64_t j, char text[static 256])
+static void check_key(const struct vlog_job *job, struct seam_db *db, unsigned k, uint64_t j,
+                      char text[static 256])
 {
     char key[2] = {'k', (char)('A' + k)};
     uint64_t want = writer_of(k, j), got = 0;
     struct seam_pin pin = {0};
     struct seam_err err;
     int rc = seam_get(db, NULL, seam_bytes(key, 2), &pin, &err);
-    size_t len = want ? len_of(want) : 0;
+    size_t len = want ? len_of(job, want) : 0;
     if (rc == SEAM_OK && pin.value.len >= sizeof got)
         memcpy(&got, pin.value.ptr, sizeof got);
     if (rc != SEAM_OK && rc != SEAM_NOTFOUND)
@@ -167,7 +171,7 @@ static void check_db(const struct vlog_job *job, struct seam_db *db, bool power,
         (void)snprintf(text, 256, "%llu commits after %llu had been seen", (unsigned long long)j,
                        (unsigned long long)(*seen - 1));
     for (unsigned k = 0; k < KEYS && text[0] == '\0'; k++)
-        check_key(db, k, j, text);
+        check_key(job, db, k, j, text);
     if (!seen)
         return;
     *seen = j + 1;
@@ -180,7 +184,8 @@ static void check_db(const struct vlog_job *job, struct seam_db *db, bool power,
 static void look(const struct vlog_job *job, const struct seam_platform *os, enum seam_open_mode mode,
                  bool power, uint64_t *seen, char text[static 256])
 {
-    struct seam_options o = {.mode = mode, .platform = os, .stall_ms = UINT32_MAX};
+    struct seam_options o = {.mode = mode, .platform = os, .stall_ms = UINT32_MAX,
+                             .memory = job->large ? LITTLE : 0};
     struct seam_db *db = NULL;
     struct seam_err err;
     int rc = seam_open(job->spec, "/db", &o, &db, &err);

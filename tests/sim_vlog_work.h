@@ -13,6 +13,7 @@ struct vlog_job {
     uint64_t commits, reopen; /* every so many commits */
     uint64_t begun, power, process; /* commits: handed over, acked */
     bool faults; /* an error may end the work */
+    bool large;  /* some commits are many times what is written at once */
 };
 
 void vlog_job_init(void); /* once, first */

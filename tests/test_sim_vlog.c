@@ -49,6 +49,24 @@ static void test_crashes(void **state)
     }
 }
 
+/* Commits that go to the disk in several writes, past the page cache. */
+static void test_large(void **state)
+{
+    (void)state;
+    struct vlog_job job = {.spec = specs[0], .commits = 14, .reopen = 5, .large = true};
+    struct sim_search s = search_of(&job);
+    s.every = support_every(8);
+    s.random = 3;
+    sim_search_crashes(&s);
+    report(&s, "large");
+    job.faults = true;
+    s = search_of(&job);
+    s.every = support_every(60);
+    static const int errors[] = {EIO, 0};
+    sim_search_errors(&s, errors, sizeof errors / sizeof errors[0], s.every);
+    report(&s, "large");
+}
+
 static void test_errors(void **state)
 {
     static const int errors[] = {EIO, ENOSPC, EDQUOT, EINTR, EMFILE, EROFS, 0};
@@ -72,7 +90,8 @@ static void test_no_memory(void **state)
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_crashes), cmocka_unit_test(test_errors),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_crashes), cmocka_unit_test(test_large),
+                                       cmocka_unit_test(test_errors),
                                        cmocka_unit_test(test_no_memory)};
     int rc = support_begin(argc, argv);
     vlog_job_init();

@@ -100,7 +100,7 @@ static int take_file(struct chain *c, const char *name, uint32_t number)
     }
     memset(s, 0, sizeof *s);
     s->number = number;
-    s->direct_fd = -1;
+    s->direct_fd = s->stream_fd = -1;
     s->fd = os->open(os->ctx, v->dir, name, v->read_only ? SEAM_FILE_READ : SEAM_FILE_WRITE);
     int rc = s->fd;
     if (rc >= 0)

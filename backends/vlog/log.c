@@ -7,8 +7,9 @@
  *   - a flushed block is never written again where writes are direct: a group ends with padding;
  *   - after a write or flush that failed, or did part, nothing is written any more.
  *
- * A group goes out in one write: direct and synchronous when it is small and all before it is
- * flushed, else through the page cache straight from the callers' memory. */
+ * A group goes out in one write that is direct and synchronous, if it fits the stage and all before it is
+ * flushed; a large one in direct writes of a stage each and one flush; else through the page cache straight
+ * from the callers' memory. */
 #include "log.h"
 
 #include <assert.h>
@@ -187,51 +188,89 @@ struct plan {
     size_t n;
     uint64_t bytes, pad;
     uint64_t inserts;
-    bool flush, direct;
+    bool flush;
+    bool direct; /* one write that flushes by itself */
+    bool stream; /* writes of a stage each, past the page cache, and one flush */
 };
 
-static size_t put_slice(unsigned char *to, struct seam_slice s)
+/* Bytes on their way into the log past the page cache: a stage full at a time, each from a boundary of
+ * blocks on. */
+struct stage {
+    struct vlog *v;
+    int fd, rc;
+    uint64_t at; /* where its first byte goes */
+    size_t used;
+};
+
+static void stage_send(struct stage *s)
 {
-    if (s.len > 0)
-        memcpy(to, s.ptr, s.len);
-    return s.len;
+    struct iovec part = {s->v->stage, s->used};
+    if (s->rc >= 0 && s->used > 0)
+        s->rc = seam_write_all(s->v->os, s->fd, &part, 1, s->at);
+    s->at += s->used;
+    s->used = 0;
+}
+
+static void stage_add(struct stage *s, const void *ptr, size_t len)
+{
+    const unsigned char *from = ptr;
+    while (len > 0) {
+        size_t some = s->v->stage_len - s->used;
+        some = some < len ? some : len;
+        memcpy(s->v->stage + s->used, from, some);
+        s->used += some;
+        from += some;
+        len -= some;
+        if (s->used == s->v->stage_len)
+            stage_send(s);
+    }
+}
+
+static void stage_unit(struct stage *s, const struct seam_commit *c)
+{
+    const struct vlog_unit *u = c->need.priv;
+    uint64_t len = VLOG_FRAME + u->index;
+    stage_add(s, u->frame, (size_t)len);
+    for (size_t k = 0; u->any_large && k < c->n; k++) {
+        const struct seam_op *op = &c->ops[k];
+        if (!vlog_is_large(u->threshold, op))
+            continue;
+        stage_add(s, op->head.ptr, op->head.len);
+        stage_add(s, op->body.ptr, op->body.len);
+        len += op->head.len + op->body.len;
+    }
+    stage_add(s, padding, (size_t)(u->total - len));
 }
 
 static int write_direct(struct vlog *v, const struct plan *p)
 {
-    uint64_t from = v->end.header_due ? 0 : v->end.pos, at = v->end.pos;
-    unsigned char *to = v->stage;
+    const struct vlog_segment *last = v->end.last;
+    uint64_t at = v->end.pos;
+    struct stage s = {v, p->stream ? last->stream_fd : last->direct_fd, 0, v->end.header_due ? 0 : at, 0};
     if (v->end.header_due) {
-        header_of_last(v, to);
-        to += VLOG_BLOCK;
+        unsigned char header[VLOG_BLOCK];
+        header_of_last(v, header);
+        stage_add(&s, header, sizeof header);
     }
     const struct seam_member *m = p->first;
     for (size_t i = 0; i < p->n; i++, m = m->next) {
         struct vlog_unit *u = m->commit->need.priv;
-        unsigned char *begin = to;
         seal_unit(v, u, at);
-        memcpy(to, u->frame, VLOG_FRAME + u->index);
-        to += VLOG_FRAME + u->index;
-        for (size_t k = 0; u->any_large && k < m->commit->n; k++)
-            if (vlog_is_large(u->threshold, &m->commit->ops[k])) {
-                to += put_slice(to, m->commit->ops[k].head);
-                to += put_slice(to, m->commit->ops[k].body);
-            }
-        memset(to, 0, (size_t)(begin + u->total - to));
-        to = begin + u->total;
+        stage_unit(&s, m->commit);
         at += u->total;
     }
     if (p->pad > 0) {
+        unsigned char pad[VLOG_FRAME];
         struct vlog_frame f = frame_of(v, VLOG_PAD, p->pad);
-        vlog_frame_encode(&f, v->end.last->seed, at, to);
+        vlog_frame_encode(&f, v->end.last->seed, at, pad);
         v->end.prev = f.crc;
-        memset(to + VLOG_FRAME, 0, (size_t)p->pad - VLOG_FRAME);
-        to += p->pad;
+        stage_add(&s, pad, sizeof pad);
+        stage_add(&s, padding, (size_t)p->pad - sizeof pad);
         at += p->pad;
     }
-    struct iovec part = {v->stage, (size_t)(to - v->stage)};
+    stage_send(&s);
     v->end.pos = at;
-    return seam_write_all(v->os, v->end.last->direct_fd, &part, 1, from);
+    return s.rc;
 }
 
 static int write_buffered(struct vlog *v, const struct plan *p)
@@ -367,9 +406,7 @@ static int roll(struct vlog *v, struct vlog_unit *u)
     last->next = next;
     if (rc < 0)
         return rc;
-    if (last->direct_fd >= 0)
-        (void)v->os->close(v->os->ctx, last->direct_fd);
-    last->direct_fd = -1;
+    vlog_segment_close_direct(v, last);
     v->end.last = next;
     v->end.pos = v->end.durable = v->end.marked = VLOG_BLOCK;
     v->end.groups = 0;
@@ -389,6 +426,27 @@ static uint64_t room(const struct vlog *v)
     return end > v->end.pos ? end - v->end.pos : 0;
 }
 
+/* How the group is written. What goes through the page cache is copied into pages that are new to it, which
+ * costs more than the disk takes for it: a large group goes past it, by way of the stage. */
+static void plan_mode(struct vlog *v, struct plan *p)
+{
+    const struct vlog_segment *last = v->end.last;
+    uint64_t block = v->block, header = v->end.header_due ? VLOG_BLOCK : 0;
+    bool aligned = block > 0 && p->flush && v->end.pos % block == 0;
+    if (aligned)
+        p->pad = pad_len(v->end.pos + p->bytes, block);
+    p->direct = aligned && last->direct_fd >= 0 && v->end.durable == v->end.pos &&
+                header + p->bytes + p->pad <= v->stage_len;
+    if (p->direct)
+        return;
+    p->stream = aligned && p->bytes >= VLOG_STREAM_LEAST && vlog_segment_open_stream(v, v->end.last) >= 0;
+    if (p->stream)
+        return;
+    p->pad = 0;
+    if ((block > 0 && p->flush) || p->bytes > VLOG_STREAM_LEAST)
+        p->pad = pad_len(v->end.pos + p->bytes, VLOG_BLOCK);
+}
+
 /* As many members from first on as fit into the last segment; at least one does. */
 static struct plan plan_group(struct vlog *v, struct seam_member *first)
 {
@@ -405,14 +463,7 @@ static struct plan plan_group(struct vlog *v, struct seam_member *first)
         if (p.bytes + VLOG_BLOCK + VLOG_FRAME > room(v))
             break;
     }
-    uint64_t block = v->block;
-    p.direct = block > 0 && p.flush && v->end.last->direct_fd >= 0 &&
-               v->end.durable == v->end.pos && v->end.pos % block == 0 &&
-               p.bytes <= VLOG_DIRECT_MAX;
-    if (p.direct)
-        p.pad = pad_len(v->end.pos + p.bytes, block);
-    else if ((block > 0 && p.flush) || p.bytes > VLOG_DIRECT_MAX)
-        p.pad = pad_len(v->end.pos + p.bytes, VLOG_BLOCK);
+    plan_mode(v, &p);
     return p;
 }
 
@@ -420,7 +471,7 @@ static int write_plan(struct vlog *v, const struct plan *p)
 {
     uint64_t seen = v->end.durable;
     uint64_t bytes = p->bytes + p->pad + (v->end.header_due ? VLOG_BLOCK : 0);
-    int rc = p->direct ? write_direct(v, p) : write_buffered(v, p);
+    int rc = p->direct || p->stream ? write_direct(v, p) : write_buffered(v, p);
     v->end.header_due = false;
     v->end.marked = seen;
     v->end.groups++;

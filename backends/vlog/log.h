@@ -15,7 +15,7 @@
 
 #include <pthread.h>
 
-#define VLOG_DIRECT_MAX (256u << 10)     /* larger groups go through the page cache */
+#define VLOG_STREAM_LEAST (256u << 10)   /* groups from this on stay out of the page cache, see log.c */
 #define VLOG_TAIL_ROOM (2u * VLOG_BLOCK) /* kept free in each segment for its trailer */
 #define VLOG_PARTS 256
 #define VLOG_COARSE (64u << 10) /* bytes of a group from which it is large; see space.c */
@@ -28,7 +28,8 @@ struct vlog_segment {
     uint64_t id, size, end; /* end: of its frames, once it is sealed */
     uint64_t live;          /* entries whose bytes are in it; under lock */
     uint32_t number, seed;
-    int fd, direct_fd;      /* direct_fd -1: none */
+    int fd;
+    int direct_fd, stream_fd; /* past the page cache, the first flushes each write; -1: none */
 };
 
 struct vlog_end {
@@ -88,6 +89,7 @@ struct vlog {
     struct vlog_end end;
     atomic_bool poisoned;
     unsigned char *stage, *stage_block; /* stage: aligned, inside stage_block */
+    size_t stage_len;
     struct iovec parts[VLOG_PARTS];
     struct vlog_counters count;
 };
@@ -145,6 +147,9 @@ int vlog_segment_make(struct vlog *v, uint64_t size, bool sparse, struct vlog_se
 int vlog_segment_make_least(struct vlog *v, uint64_t size, uint64_t least, bool sparse,
                             struct vlog_segment **ret, struct seam_err *err);
 int vlog_segment_open_direct(struct vlog *v, struct vlog_segment *s);
+/* Opened when it is needed; the one that has it is the last. */
+int vlog_segment_open_stream(struct vlog *v, struct vlog_segment *s);
+void vlog_segment_close_direct(struct vlog *v, struct vlog_segment *s); /* both */
 int vlog_write_header(struct vlog *v, struct vlog_segment *s, const struct vlog_header *h);
 /* Takes log bytes for one frame of u->total; may make segments. */
 int vlog_space_take(struct vlog *v, struct vlog_unit *u, struct seam_err *err);

@@ -40,12 +40,20 @@ void vlog_segment_name(uint32_t number, char *buf)
     (void)snprintf(buf, VLOG_NAME_LEN, "%08x.seg", number);
 }
 
+void vlog_segment_close_direct(struct vlog *v, struct vlog_segment *s)
+{
+    if (s->direct_fd >= 0)
+        (void)v->os->close(v->os->ctx, s->direct_fd);
+    if (s->stream_fd >= 0)
+        (void)v->os->close(v->os->ctx, s->stream_fd);
+    s->direct_fd = s->stream_fd = -1;
+}
+
 void vlog_segment_free(struct vlog *v, struct vlog_segment *s)
 {
     if (!s)
         return;
-    if (s->direct_fd >= 0)
-        (void)v->os->close(v->os->ctx, s->direct_fd);
+    vlog_segment_close_direct(v, s);
     if (s->fd >= 0)
         (void)v->os->close(v->os->ctx, s->fd);
     v->os->free(v->os->ctx, s);
@@ -103,17 +111,27 @@ static int mark_spare(struct vlog *v, struct vlog_segment *s)
     return vlog_write_header(v, s, &h);
 }
 
-int vlog_segment_open_direct(struct vlog *v, struct vlog_segment *s)
+/* *fd stays -1 if it cannot be opened: what wanted it goes through the page cache. */
+static int open_direct(struct vlog *v, const struct vlog_segment *s, int flags, int *fd)
 {
     char name[VLOG_NAME_LEN];
-    if (v->block == 0 || s->direct_fd >= 0)
+    if (v->block == 0 || *fd >= 0)
         return 0;
     vlog_segment_name(s->number, name);
-    int fd = v->os->open(v->os->ctx, v->dir, name,
-                         SEAM_FILE_WRITE | SEAM_FILE_DIRECT | SEAM_FILE_DSYNC);
-    if (fd >= 0)
-        s->direct_fd = fd; /* without one, this segment is written through the page cache */
-    return fd;
+    int rc = v->os->open(v->os->ctx, v->dir, name, SEAM_FILE_WRITE | SEAM_FILE_DIRECT | flags);
+    if (rc >= 0)
+        *fd = rc;
+    return rc;
+}
+
+int vlog_segment_open_direct(struct vlog *v, struct vlog_segment *s)
+{
+    return open_direct(v, s, SEAM_FILE_DSYNC, &s->direct_fd);
+}
+
+int vlog_segment_open_stream(struct vlog *v, struct vlog_segment *s)
+{
+    return open_direct(v, s, 0, &s->stream_fd);
 }
 
 static int fill_file(struct vlog *v, struct vlog_segment *s, bool sparse)
@@ -176,7 +194,7 @@ int vlog_segment_make(struct vlog *v, uint64_t size, bool sparse, struct vlog_se
     if (!s)
         return seam_fail(err, SEAM_E_NOMEM, "vlog: no memory for a segment");
     memset(s, 0, sizeof *s);
-    s->fd = s->direct_fd = -1;
+    s->fd = s->direct_fd = s->stream_fd = -1;
     s->size = size;
     int rc = claim(v, size, &s->number, err);
     if (rc != SEAM_OK) {

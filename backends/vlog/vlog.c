@@ -11,7 +11,9 @@
 #include <string.h>
 
 #define HUGE_PAGE (UINT64_C(2) << 20)
-#define STAGE_LEN (VLOG_BLOCK + VLOG_DIRECT_MAX + VLOG_BLOCK + VLOG_FRAME)
+/* Of direct writes: what most groups need in a store that has little memory, and one huge page. */
+#define STAGE_LEAST (VLOG_STREAM_LEAST + 2 * VLOG_BLOCK)
+#define STAGE_MOST HUGE_PAGE
 #define SEGMENT_LEAST (UINT64_C(64) << 10)
 #define NODE_SHARE 96u /* of a tree node, charged per insert while it is only promised */
 
@@ -89,14 +91,15 @@ static void locks_destroy(struct vlog *v)
 static int stage_init(struct vlog *v, struct seam_err *err)
 {
     uint64_t align = v->memory_cap < 8 * HUGE_PAGE ? VLOG_BLOCK : HUGE_PAGE;
-    v->stage_block = v->os->alloc(v->os->ctx, (size_t)(vlog_round(STAGE_LEN, align) + align));
+    v->stage_len = v->memory_cap < 8 * HUGE_PAGE ? STAGE_LEAST : STAGE_MOST;
+    v->stage_block = v->os->alloc(v->os->ctx, v->stage_len + (size_t)align);
     if (!v->stage_block)
         return seam_fail(err, SEAM_E_NOMEM, "vlog: no memory for the write buffer");
     uintptr_t at = (uintptr_t)v->stage_block;
     v->stage = v->stage_block + (vlog_round(at, align) - at);
     if (align == HUGE_PAGE && v->os->huge)
-        v->os->huge(v->os->ctx, v->stage, (size_t)vlog_round(STAGE_LEN, align));
-    memset(v->stage, 0, STAGE_LEN);
+        v->os->huge(v->os->ctx, v->stage, v->stage_len);
+    memset(v->stage, 0, v->stage_len);
     return SEAM_OK;
 }
 
