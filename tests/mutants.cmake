@@ -68,5 +68,10 @@ if(SEAM_HAVE_vlog AND NOT SEAM_SANITIZE)
     "!power || acked->given >= SEAM_ACK_POWER" "!power || acked->given >= SEAM_ACK_PROCESS")
   seam_mutant(mark_without_flush test_sim_witness.c seam/journal.c
     "rc = seam_sync(journal->db, level, err)" "rc = SEAM_OK")
-  seam_mutant(position_ahead test_sim_seam.c seam/feed.c ": info.durable" ": info.last")
+  # A store that is named before it is there, a unit of which a part is lost.
+  seam_mutant(store_unflushed "test_sim_store.c;sim_support.c" seam/store_dir.c
+    "rc = os->sync(os->ctx, fd)" "rc = 0")
+  seam_mutant(unit_resumed_as_done "test_sim_store.c;sim_support.c" seam/unit.c
+    "done = (size_t)p->meta.unit_ops" "done = total")
+  seam_mutant(position_ahead "test_sim_seam.c;sim_support.c" seam/feed.c ": info.durable" ": info.last")
 endif()

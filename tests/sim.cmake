@@ -8,8 +8,10 @@ target_link_libraries(seam_sim PUBLIC seam_static)
 if(SEAM_HAVE_vlog)
   seam_test(sim_vlog ARGS run=vlog SOURCES test_sim_vlog.c sim_vlog_work.c
     LINK test_support seam_sim LABELS crash)
-  seam_test(sim_rebuild ARGS run=vlog SOURCES test_sim_rebuild.c LINK test_support seam_sim LABELS crash)
-  seam_test(sim_seam ARGS run=vlog SOURCES test_sim_seam.c LINK test_support seam_sim LABELS crash)
+  seam_test(sim_rebuild ARGS run=vlog SOURCES test_sim_rebuild.c sim_support.c LINK test_support seam_sim LABELS crash)
+  seam_test(sim_seam ARGS run=vlog SOURCES test_sim_seam.c sim_support.c LINK test_support seam_sim LABELS crash)
+  seam_test(sim_store ARGS run=vlog SOURCES test_sim_store.c sim_support.c LINK test_support seam_sim
+    LABELS crash)
   seam_test(sim_even ARGS run=vlog SOURCES test_sim_even.c LINK test_support seam_sim LABELS crash)
   seam_test(sim_witness ARGS run=vlog SOURCES test_sim_witness.c LINK test_support seam_sim LABELS crash)
   seam_test(sim_liar ARGS run=vlog SOURCES test_sim_liar.c sim_vlog_work.c COST 40

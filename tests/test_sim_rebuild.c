@@ -6,6 +6,7 @@
  * rebuild then ends, with version 2 and nothing left of the old one.
  * SEAM_EVERY: of so many calls one is looked at; 1: each. */
 #include "search.h"
+#include "sim_support.h"
 #include "support.h"
 
 #include <seam/backend.h>
@@ -282,23 +283,13 @@ static struct sim_search search_of(struct job *job)
     return s;
 }
 
-static void report(const struct sim_search *s)
-{
-    print_message("%llu calls, %llu states, %llu distinct, %llu in recovery\n",
-                  (unsigned long long)s->calls, (unsigned long long)s->states,
-                  (unsigned long long)s->distinct, (unsigned long long)s->nested_states);
-    if (s->violations > 0)
-        print_message("%llu violations; the first: %s\n", (unsigned long long)s->violations, s->first);
-    assert_int_equal(s->violations, 0);
-}
-
 static void test_crashes(void **state)
 {
     (void)state;
     struct job job = {.faults = false};
     struct sim_search s = search_of(&job);
     sim_search_crashes(&s);
-    report(&s);
+    sim_report(&s);
 }
 
 static void test_errors(void **state)
@@ -308,7 +299,7 @@ static void test_errors(void **state)
     struct job job = {.faults = true};
     struct sim_search s = search_of(&job);
     sim_search_errors(&s, errors, sizeof errors / sizeof errors[0], s.every);
-    report(&s);
+    sim_report(&s);
 }
 
 static void test_no_memory(void **state)
@@ -317,7 +308,7 @@ static void test_no_memory(void **state)
     struct job job = {.faults = true};
     struct sim_search s = search_of(&job);
     sim_search_allocations(&s, s.every * 2);
-    report(&s);
+    sim_report(&s);
 }
 
 int main(int argc, char **argv)

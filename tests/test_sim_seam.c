@@ -9,6 +9,7 @@
  * SEAM_EVERY: of so many calls one is looked at; 1: each. With the word `mutant` the library has a fault
  * (mutants.cmake), and the search must find it. */
 #include "search.h"
+#include "sim_support.h"
 #include "support.h"
 
 #include <seam/backend.h>
@@ -20,7 +21,7 @@
 #define JOURNAL "vlog:segment=64K,spare=0,threshold=600"
 #define TABLE "limit:ops=12+vlog:segment=64K,spare=0"
 
-enum { EVENTS = 90, SLOTS = 5, UNIT = 30 };
+enum { EVENTS = 90 };
 
 struct job {
     uint64_t begun, power, process; /* events: handed over, acked */
@@ -36,50 +37,8 @@ struct both {
     uint32_t stream;
 };
 
-/* ---- what an event is, and does ------------------------------------------------------------- */
-
-static bool is_unit(uint64_t sequence)
-{
-    return sequence % 9 == 4;
-}
-
 /* Of the journal's modes those without a thread. */
 static enum seam_witness_mode witness;
-
-static size_t payload(uint64_t sequence, char mark, unsigned char *buf)
-{
-    size_t len = (size_t)(sequence * 131 % 900);
-    memcpy(buf, &sequence, 8);
-    buf[8] = (unsigned char)mark;
-    memset(buf + 9, (int)(sequence & 0xff), len);
-    return len + 9;
-}
-
-static int put(struct seam_emit *out, const char *key, const struct seam_event *event,
-               struct seam_err *err)
-{
-    struct seam_op op = {SEAM_PUT, seam_bytes(key, strlen(key)),
-                         seam_bytes(event->data.ptr, 9), {NULL, 0}};
-    return seam_emit_op(out, &op, err);
-}
-
-/* An event is put at one of a few keys; a unit at many. */
-static int project(void *ctx, const struct seam_event *event, struct seam_emit *out,
-                   struct seam_err *err)
-{
-    char key[16];
-    int rc = SEAM_OK;
-    (void)ctx;
-    if (!is_unit(event->sequence)) {
-        (void)snprintf(key, sizeof key, "k%u", (unsigned)(event->sequence % SLOTS));
-        return put(out, key, event, err);
-    }
-    for (unsigned i = 0; i < UNIT && rc == SEAM_OK; i++) {
-        (void)snprintf(key, sizeof key, "u%02u", i);
-        rc = put(out, key, event, err);
-    }
-    return rc;
-}
 
 /* ---- opening and closing --------------------------------------------------------------------- */
 
@@ -87,7 +46,7 @@ static int open_both(const struct seam_platform *os, struct both *b, struct seam
 {
     struct seam_options o = {.mode = SEAM_OPEN_CREATE, .platform = os, .stall_ms = UINT32_MAX};
     struct seam_journal_options jo = {.platform = os, .witness = witness};
-    struct seam_projection_options po = {.stream = LIT("s"), .projector = project, .platform = os,
+    struct seam_projection_options po = {.stream = LIT("s"), .projector = sim_project, .platform = os,
                                          .split_units = true, .atomic_reads = true, .batch = 4};
     memset(b, 0, sizeof *b);
     int rc = seam_open(JOURNAL, "/j", &o, &b->of_journal, err);
@@ -123,9 +82,9 @@ static bool refused(int rc)
 
 static int append(struct job *job, struct both *b, struct seam_err *err)
 {
-    unsigned char buf[1000];
+    unsigned char buf[SIM_PAYLOAD];
     uint64_t i = job->begun + 1;
-    struct seam_slice event = seam_bytes(buf, payload(i, 'a', buf));
+    struct seam_slice event = seam_bytes(buf, sim_payload(i, 'a', buf));
     uint32_t ack = i % 11 == 0 ? SEAM_ACK_POWER : SEAM_ACK_PROCESS;
     job->begun = i;
     int rc = seam_journal_append(b->j, b->stream, &event, 1, ack, NULL, err);
@@ -198,31 +157,6 @@ static uint64_t promised(void *arg)
 
 /* ---- check ----------------------------------------------------------------------------------- */
 
-/* again: what an earlier check wrote behind the work's events may be there. */
-static void check_events(struct job *job, struct both *b, uint64_t first, uint64_t last, bool again,
-                         char text[static 256])
-{
-    unsigned char want[1000];
-    struct seam_journal_reader *r = NULL;
-    struct seam_event event;
-    struct seam_err err;
-    memset(job->marks, 'a', sizeof job->marks);
-    if (seam_journal_reader_open(b->j, b->stream, 0, NULL, &r, &err) != SEAM_OK) {
-        (void)snprintf(text, 256, "reader: %.200s", err.text);
-        return;
-    }
-    for (uint64_t i = first; i <= last && text[0] == '\0'; i++) {
-        size_t len = payload(i, 'a', want);
-        if (seam_journal_reader_next(r, &event, &err) != SEAM_OK)
-            (void)snprintf(text, 256, "event %llu: %.200s", (unsigned long long)i, err.text);
-        else if (again && event.data.len == len && ((const char *)event.data.ptr)[8] == 'b')
-            job->marks[i] = 'b';
-        else if (event.data.len != len || memcmp(event.data.ptr, want, len) != 0)
-            (void)snprintf(text, 256, "event %llu is another", (unsigned long long)i);
-    }
-    seam_journal_reader_close(r);
-}
-
 static void check_journal(struct job *job, struct both *b, bool power, uint64_t *seen,
                           char text[static 256])
 {
@@ -242,73 +176,21 @@ static void check_journal(struct job *job, struct both *b, bool power, uint64_t 
     else if (*seen != 0 && info.last + 1 < *seen)
         (void)snprintf(text, 256, "%llu events after %llu had been seen", (unsigned long long)info.last,
                        (unsigned long long)(*seen - 1));
-    else
-        check_events(job, b, info.first, info.last, *seen != 0, text);
+    memset(job->marks, 'a', sizeof job->marks);
+    if (text[0] == '\0')
+        sim_check_events(b->j, b->stream, info.first, info.last, *seen != 0, job->marks, text);
     *seen = info.last + 1;
-}
-
-/* The newest event up to `at` that was put at the key; 0: none. */
-static uint64_t owner(const char *key, uint64_t at)
-{
-    for (uint64_t i = at; i > 0; i--)
-        if (key[0] == 'u' ? is_unit(i) : !is_unit(i) && i % SLOTS == (uint64_t)(key[1] - '0'))
-            return i;
-    return 0;
-}
-
-static void check_key(const struct job *job, struct both *b, struct seam_view *view, const char *key,
-                      uint64_t at, char text[static 256])
-{
-    char mark = 0;
-    struct seam_pin pin = {0};
-    struct seam_err err;
-    uint64_t got = 0, want = owner(key, at);
-    int rc = seam_projection_get(b->t, view, seam_bytes(key, strlen(key)), &pin, &err);
-    if (rc == SEAM_OK && pin.value.len == 9) {
-        memcpy(&got, pin.value.ptr, 8);
-        mark = ((const char *)pin.value.ptr)[8];
-    }
-    if (rc != SEAM_OK && rc != SEAM_NOTFOUND)
-        (void)snprintf(text, 256, "key %s: %.200s", key, err.text);
-    else if (got != want || (want > 0 && mark != job->marks[want]))
-        (void)snprintf(text, 256, "key %s at %llu: of event %llu, not %llu", key,
-                       (unsigned long long)at, (unsigned long long)got, (unsigned long long)want);
-    seam_unpin(&pin);
-}
-
-static void check_table(const struct job *job, struct both *b, char text[static 256])
-{
-    struct seam_view *view = NULL;
-    struct seam_position at;
-    struct seam_err err;
-    char key[16];
-    if (seam_view_open(b->t, &view, &err) != SEAM_OK) {
-        (void)snprintf(text, 256, "view: %.200s", err.text);
-        return;
-    }
-    seam_view_position(view, &at);
-    if (at.parts > 0)
-        (void)snprintf(text, 256, "a view shows part %u of %u", at.part, at.parts);
-    for (unsigned i = 0; i < SLOTS && text[0] == '\0'; i++) {
-        (void)snprintf(key, sizeof key, "k%u", i);
-        check_key(job, b, view, key, at.sequence, text);
-    }
-    for (unsigned i = 0; i < UNIT && text[0] == '\0'; i++) {
-        (void)snprintf(key, sizeof key, "u%02u", i);
-        check_key(job, b, view, key, at.sequence, text);
-    }
-    seam_view_close(view);
 }
 
 /* New events take the next numbers, and the projection takes them too. */
 static int go_on(struct job *job, struct both *b, struct seam_err *err)
 {
-    unsigned char buf[1000];
+    unsigned char buf[SIM_PAYLOAD];
     struct seam_stream_info info;
     int rc = seam_journal_info(b->j, b->stream, &info, err);
     for (int i = 0; i < 6 && rc == SEAM_OK; i++) {
         struct seam_append appended;
-        struct seam_slice event = seam_bytes(buf, payload(info.last + 1 + (uint64_t)i, 'b', buf));
+        struct seam_slice event = seam_bytes(buf, sim_payload(info.last + 1 + (uint64_t)i, 'b', buf));
         rc = seam_journal_append(b->j, b->stream, &event, 1, SEAM_ACK_POWER, &appended, err);
         if (rc == SEAM_OK && appended.last != info.last + 1 + (uint64_t)i)
             rc = seam_fail(err, SEAM_E_CORRUPT, "an event was given a number that is not the next");
@@ -329,13 +211,13 @@ static void check(void *arg, const struct seam_platform *os, bool power, uint64_
     if (text[0] == '\0')
         check_journal(job, &b, power, seen, text);
     if (text[0] == '\0')
-        check_table(job, &b, text);
+        sim_check_table(b.t, job->marks, text);
     rc = text[0] == '\0' ? go_on(job, &b, &err) : SEAM_OK;
     if (rc != SEAM_OK)
         (void)snprintf(text, 256, "going on: %s: %.200s", seam_code_name(rc), err.text);
     *seen += text[0] == '\0' ? 6 : 0;
     if (text[0] == '\0')
-        check_table(job, &b, text);
+        sim_check_table(b.t, job->marks, text);
     rc = close_both(&b, &err);
     if (rc != SEAM_OK && text[0] == '\0')
         (void)snprintf(text, 256, "close: %.200s", err.text);
@@ -353,16 +235,6 @@ static struct sim_search search_of(struct job *job)
     return s;
 }
 
-static void report(const struct sim_search *s)
-{
-    print_message("%llu calls, %llu states, %llu distinct, %llu in recovery\n",
-                  (unsigned long long)s->calls, (unsigned long long)s->states,
-                  (unsigned long long)s->distinct, (unsigned long long)s->nested_states);
-    if (s->violations > 0)
-        print_message("%llu violations; the first: %s\n", (unsigned long long)s->violations, s->first);
-    assert_int_equal(s->violations, 0);
-}
-
 static void test_crashes(void **state)
 {
     (void)state;
@@ -371,7 +243,7 @@ static void test_crashes(void **state)
         struct sim_search s = search_of(&job);
         witness = i == 0 ? SEAM_WITNESS_EVERY_ACK : SEAM_WITNESS_AT_CLOSE;
         sim_search_crashes(&s);
-        report(&s);
+        sim_report(&s);
     }
 }
 
@@ -382,7 +254,7 @@ static void test_errors(void **state)
     struct job job = {.faults = true};
     struct sim_search s = search_of(&job);
     sim_search_errors(&s, errors, sizeof errors / sizeof errors[0], s.every);
-    report(&s);
+    sim_report(&s);
 }
 
 static void test_no_memory(void **state)
@@ -391,7 +263,7 @@ static void test_no_memory(void **state)
     struct job job = {.faults = true};
     struct sim_search s = search_of(&job);
     sim_search_allocations(&s, s.every * 2);
-    report(&s);
+    sim_report(&s);
 }
 
 static void test_found(void **state)
