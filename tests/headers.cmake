@@ -1,5 +1,5 @@
 # Each public header compiles alone, as C11 and as C++17; the README's example compiles and runs as
-# printed.
+# printed, and the example application does what it says.
 file(GLOB headers RELATIVE ${PROJECT_SOURCE_DIR} CONFIGURE_DEPENDS
   ${PROJECT_SOURCE_DIR}/*/include/seam/*.h)
 add_test(NAME headers
@@ -22,6 +22,17 @@ foreach(engine vlog lmdb rocksdb)
     add_test(NAME readme.${engine} COMMAND ${PROJECT_SOURCE_DIR}/tests/readme.sh
       $<TARGET_FILE:readme_example> ${engine})
     set_tests_properties(readme.${engine} PROPERTIES LABELS short)
+  endif()
+endforeach()
+
+# The example application, its journal and its table on two engines.
+foreach(pair "vlog;lmdb" "lmdb;vlog" "rocksdb;rocksdb")
+  list(GET pair 0 of_journal)
+  list(GET pair 1 of_table)
+  if(SEAM_HAVE_${of_journal} AND SEAM_HAVE_${of_table})
+    add_test(NAME accounts.${of_journal}-${of_table} COMMAND ${PROJECT_SOURCE_DIR}/tests/accounts.sh
+      $<TARGET_FILE:example_accounts> ${of_journal} ${of_table})
+    set_tests_properties(accounts.${of_journal}-${of_table} PROPERTIES LABELS short)
   endif()
 endforeach()
 
