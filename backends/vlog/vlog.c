@@ -99,7 +99,6 @@ static int stage_init(struct vlog *v, struct seam_err *err)
     v->stage = v->stage_block + (vlog_round(at, align) - at);
     if (align == HUGE_PAGE && v->os->huge)
         v->os->huge(v->os->ctx, v->stage, v->stage_len);
-    memset(v->stage, 0, v->stage_len);
     return SEAM_OK;
 }
 
