@@ -85,6 +85,21 @@ static int run(struct plan *p, struct data_dir *d, const struct data_dir *journa
     return rc != BENCH_OK ? rc : r->failed ? BENCH_FAILED : BENCH_OK;
 }
 
+/* One line for what is compared with each other: each engine runs it once a round. */
+static void list_blocks(const struct plan_row *rows, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        const struct bench_turn *t = &rows[i].turn;
+        if (i > 0 && rows[i].block == rows[i - 1].block)
+            continue;
+        printf("  %-24s", bench_workload_name(t->workload));
+        if (bench_workload_durable(t->workload))
+            printf("%2u threads, %4u a commit, ack %s", t->threads, t->batch,
+                   seam_ack_name(SEAM_ACK_LEVEL(t->ack)));
+        printf("\n");
+    }
+}
+
 static int dry_run(const struct plan *p)
 {
     size_t n = 0, blocks = 0, turns = 0;
@@ -98,6 +113,7 @@ static int dry_run(const struct plan *p)
         return bench_failed("seam bench", "out of memory");
     double estimate = plan_estimate(p, rows, n, &turns);
     report_plan_line(p, estimate, turns, stdout);
+    list_blocks(rows, n);
     free(rows);
     return BENCH_OK;
 }

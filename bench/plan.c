@@ -3,6 +3,8 @@
  * Keeps true: everything that can be wrong in a command line is told before anything is written. */
 #include "plan.h"
 
+#include <jansson.h>
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -381,6 +383,7 @@ static int check_profile(struct plan *p)
     seam_corpus_describe(corpus, &info);
     seam_corpus_close(corpus);
     p->average = info.key_average + info.value_average;
+    p->unit_ops = info.unit_ops_max;
     if (p->keys == 0 && p->quick) {
         uint64_t keys = QUICK_BYTES / (p->average ? p->average : 1);
         keys = keys < 200 ? 200 : keys > QUICK_KEYS ? QUICK_KEYS : keys;
@@ -417,9 +420,27 @@ static int check_commits(const struct plan *p)
     return BENCH_OK;
 }
 
+/* The turns and the result are told what is here as JSON, whose texts are UTF-8. */
+static int check_text(const char *option, const char *text)
+{
+    json_t *o = json_string(text ? text : "");
+    json_decref(o);
+    return o ? BENCH_OK : bench_usage("seam bench", "%s is not UTF-8: name another", option);
+}
+
 int plan_check(struct plan *p)
 {
     int rc = check_commits(p);
+    if (rc == BENCH_OK)
+        rc = check_text("--dir", p->dir);
+    if (rc == BENCH_OK)
+        rc = check_text("--journal-dir", p->journal_dir);
+    if (rc == BENCH_OK)
+        rc = check_text("--profile", p->profile);
+    for (size_t i = 0; rc == BENCH_OK && i < p->n_engines; i++)
+        rc = check_text("--engines", p->engines[i].spec);
+    if (rc == BENCH_OK && p->json && !p->dry_run)
+        rc = json_file_check(p->json);
     if (rc == BENCH_OK)
         rc = check_profile(p);
     for (size_t i = 0; rc == BENCH_OK && i < p->n_engines; i++)

@@ -35,6 +35,7 @@ struct plan {
     double seconds, warm_seconds;
     uint64_t seed, keys, unflushed, ingest, steady;
     uint64_t average; /* bytes of an entry of the corpus */
+    uint64_t unit_ops; /* most of one unit of it */
     bool quick, dry_run;
     const char *json; /* NULL: none; "-": stdout */
     enum bench_color color;
@@ -148,5 +149,11 @@ void report_plan_line(const struct plan *p, double estimate, size_t turns, FILE 
 void report_text(const struct report *r, FILE *out);
 /* An exit code. */
 int report_json(const struct report *r, const char *path);
+
+/* json_file.c: an exit code, told if it is not BENCH_OK. check: before anything is measured; leaves no file.
+ * close: of what open returned (NULL: errno says why); failed: it was not written whole. */
+int json_file_check(const char *path);
+FILE *json_file_open(const char *path);
+int json_file_close(const char *path, FILE *file, int failed);
 
 #endif

@@ -18,20 +18,30 @@ struct rows {
     size_t n, blocks;
 };
 
-static void leave_out(const struct plan_engine *e, struct plan_row *row)
+/* The most ops that a commit of the row can have. */
+static uint64_t ops_of(const struct plan *p, const struct plan_row *row)
+{
+    enum bench_workload w = row->turn.workload;
+    return w == BENCH_UNITS || w == BENCH_MERGE ? p->unit_ops : row->turn.batch;
+}
+
+static void leave_out(const struct plan *p, const struct plan_engine *e, struct plan_row *row)
 {
     enum seam_ack ack = SEAM_ACK_LEVEL(row->turn.ack);
+    bool durable = bench_workload_durable(row->turn.workload);
+    uint64_t ops = ops_of(p, row);
     if (bench_workload_opens(row->turn.workload) && e->is_volatile)
         snprintf(row->left_out, sizeof(row->left_out), "keeps nothing: left out");
-    if (!bench_workload_durable(row->turn.workload) || e->rail || !e->opened)
+    if (e->rail || !e->opened)
         return;
-    if (ack > e->limits.best)
+    if (durable && ack > e->limits.best)
         snprintf(row->left_out, sizeof(row->left_out), "cannot give %s: left out (--ack %s)",
                  seam_ack_name(ack), seam_ack_name(e->limits.best));
-    else if (row->turn.batch > e->limits.ops)
-        snprintf(row->left_out, sizeof(row->left_out), "takes at most %llu ops a commit: left out",
-                 (unsigned long long)e->limits.ops);
-    else if (row->turn.batch * (uint64_t)(row->turn.value + RUN_KEY) > e->limits.bytes)
+    else if (ops > e->limits.ops)
+        snprintf(row->left_out, sizeof(row->left_out),
+                 "takes at most %llu ops a commit, of %llu: left out",
+                 (unsigned long long)e->limits.ops, (unsigned long long)ops);
+    else if (durable && row->turn.batch * (uint64_t)(row->turn.value + RUN_KEY) > e->limits.bytes)
         snprintf(row->left_out, sizeof(row->left_out),
                  "takes at most %llu bytes a commit: left out (--batch, --value)",
                  (unsigned long long)e->limits.bytes);
@@ -86,7 +96,7 @@ static void add_block(const struct plan *p, struct rows *rows, enum bench_worklo
         }
         snprintf(row->turn.engine, sizeof(row->turn.engine), "%s", e->spec);
         snprintf(row->turn.profile, sizeof(row->turn.profile), "%s", p->profile);
-        leave_out(e, row);
+        leave_out(p, e, row);
     }
     rows->blocks++;
 }

@@ -26,7 +26,8 @@ static json_t *limit(uint64_t v)
 
 static json_t *text(const char *s)
 {
-    return s && s[0] ? json_string(s) : json_null();
+    json_t *o = s && s[0] ? json_string(s) : NULL;
+    return o ? o : json_null(); /* what the system tells need not be UTF-8 */
 }
 
 static json_t *flag(int v)
@@ -268,16 +269,12 @@ static json_t *document(const struct report *r)
 int report_json(const struct report *r, const char *path)
 {
     json_t *o = document(r);
-    FILE *out = strcmp(path, "-") == 0 ? stdout : fopen(path, "w");
+    FILE *out = json_file_open(path);
     int failed = !out || json_dumpf(o, out, JSON_INDENT(1) | JSON_REAL_PRECISION(9)) != 0;
-    json_decref(o);
     if (out)
         failed = fputc('\n', out) == EOF || fflush(out) != 0 || failed;
     int why = errno;
-    if (out && out != stdout)
-        failed = fclose(out) != 0 || failed;
-    if (failed && out != stdout) /* stdout is told of at the end, by bench_flush */
-        (void)bench_failed("seam bench", "cannot write the result to '%s': %s", path,
-                           strerror(why));
-    return failed ? BENCH_FAILED : BENCH_OK;
+    json_decref(o);
+    errno = why;
+    return json_file_close(path, out, failed);
 }

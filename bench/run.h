@@ -63,7 +63,9 @@ struct run_worker {
     bool counted;
     void *arg;               /* the workload's own */
     struct bench_hist *hist; /* of operations that began while timed */
-    uint64_t done, records, bytes, failures, wrong; /* that ended while timed */
+    _Atomic uint64_t done;   /* operations that ended while timed; by run_count */
+    _Atomic bool ended;      /* the body returned */
+    uint64_t records, bytes, failures, wrong; /* that ended while timed */
     uint64_t failures_by_code[32];
     int ack_given;
     int first_code;          /* of the first failure, with its text */
@@ -72,7 +74,14 @@ struct run_worker {
 typedef void run_body(struct run_worker *w);
 /* A body calls it once it has made what it needs: returns when all have, and the warm-up begins. */
 void run_ready(struct run_worker *w);
-/* Runs body in turn->threads threads and sums up into ret. false: told in ret. */
+/* One thread counts, another looks: no more than a load and a store. */
+static inline void run_count(struct run_worker *w, uint64_t n)
+{
+    uint64_t done = atomic_load_explicit(&w->done, memory_order_relaxed);
+    atomic_store_explicit(&w->done, done + n, memory_order_relaxed);
+}
+/* Runs body in turn->threads threads and sums up into ret. Goes on beyond the turn's time until a few
+ * operations have ended, so that one that takes longer has a rate too. false: told in ret. */
 bool run_threads(struct run *r, run_body *body, void *arg);
 /* Counts a failed operation; err NULL: there is no text. true: go on, false: the store takes no more. */
 bool run_note_failure(struct run_worker *w, int rc, const struct seam_err *err);

@@ -166,7 +166,7 @@ static void append_body(struct run_worker *w)
             bench_hist_add(w->hist, took);
         if (atomic_load_explicit(w->phase, memory_order_relaxed) != RUN_TIMED)
             continue;
-        w->done++;
+        run_count(w, 1);
         w->records += b.n;
         w->bytes += b.bytes;
         if (w->ack_given < 0 || given < w->ack_given)

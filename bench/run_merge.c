@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ENTRIES_A_FILL = 1000 };
+enum { ENTRIES_A_FILL = 1000, BYTES_A_FILL = 8 << 20 };
 
 static bool merge_open(struct run *r, struct seam_projection **ret)
 {
@@ -24,14 +24,20 @@ static bool fill(struct run *r, struct seam_projection *p)
     struct run_set set;
     struct seam_entry *entries = calloc(ENTRIES_A_FILL, sizeof(*entries));
     bool ok = entries && run_set_make(r, &set);
+    /* Half of a ceiling: the rest is for the stamps and what the projection puts beside them. */
+    size_t most = r->limits.ops < ENTRIES_A_FILL ? (size_t)r->limits.ops : ENTRIES_A_FILL;
+    uint64_t bytes_most = r->limits.bytes / 2 < BYTES_A_FILL ? r->limits.bytes / 2 : BYTES_A_FILL;
     for (uint64_t i = 0; ok && i < set.n;) {
         uint64_t bytes = 0;
         size_t n = 0;
-        for (; n < ENTRIES_A_FILL && i + n < set.n && (n == 0 || bytes < (8u << 20)); n++) {
+        for (; n < most && i + n < set.n; n++) {
+            uint64_t more = set.ops[i + n].key.len + set.ops[i + n].head.len;
+            if (n > 0 && bytes + more > bytes_most)
+                break;
             entries[n].key = set.ops[i + n].key;
             entries[n].value = set.ops[i + n].head;
             entries[n].stamp = 0;
-            bytes += entries[n].value.len;
+            bytes += more;
         }
         int rc = seam_projection_merge(p, entries, n, SEAM_ACK_NONE, NULL, &r->err);
         ok = rc == SEAM_OK || run_fail(r, "fill", rc);

@@ -130,7 +130,7 @@ static void read_body(struct run_worker *w)
         }
         if (phase == RUN_TIMED) {
             bench_hist_add(w->hist, took);
-            w->done++;
+            run_count(w, 1);
         }
     }
     queries_free(&q);
@@ -274,7 +274,7 @@ static void scan_body(struct run_worker *w)
         if (n < 0)
             more = run_note_failure(w, (int)n, &err);
         else if (atomic_load_explicit(w->phase, memory_order_relaxed) == RUN_TIMED)
-            w->done += (uint64_t)n;
+            run_count(w, (uint64_t)n);
     }
     sink = sum;
     (void)sink;

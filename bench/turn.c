@@ -220,13 +220,14 @@ static void *thread_main(void *arg)
     struct thread_arg *t = arg;
     t->body(&t->worker);
     run_ready(&t->worker); /* a body that ended early must not be waited for */
+    atomic_store(&t->worker.ended, true);
     return NULL;
 }
 
 static void sum_up(struct run *r, const struct run_worker *w)
 {
     struct bench_figures *f = r->ret;
-    f->operations += w->done;
+    f->operations += atomic_load(&w->done);
     f->records += (double)w->records;
     f->user_bytes += (double)w->bytes;
     f->failures += w->failures;
@@ -279,6 +280,25 @@ static void wait_for_acks(const struct run *r, uint64_t before)
         r->os->sleep_us(r->os->ctx, ACKS_POLL_US);
 }
 
+/* A rate of a few operations is a rate; of none it is the time that was chosen. */
+enum { DONE_LEAST = 10, DONE_MOST_S = 20, DONE_POLL_US = 2000 };
+
+static void wait_for_some(const struct run *r, const struct thread_arg *t)
+{
+    uint64_t begin = run_now(r), done = 0;
+    bool ended = false;
+    while (!ended && done < DONE_LEAST && run_now(r) - begin < DONE_MOST_S * UINT64_C(1000000000)) {
+        done = 0;
+        ended = true;
+        for (size_t i = 0; i < r->turn->threads; i++) {
+            done += atomic_load_explicit(&t[i].worker.done, memory_order_relaxed);
+            ended = ended && atomic_load(&t[i].worker.ended);
+        }
+        if (!ended && done < DONE_LEAST)
+            r->os->sleep_us(r->os->ctx, DONE_POLL_US);
+    }
+}
+
 bool run_threads(struct run *r, run_body *body, void *arg)
 {
     _Atomic int phase = RUN_MAKE;
@@ -297,6 +317,7 @@ bool run_threads(struct run *r, run_body *body, void *arg)
         atomic_store(&phase, RUN_TIMED);
         sleep_seconds(r, r->turn->seconds);
         wait_for_acks(r, before);
+        wait_for_some(r, t);
     }
     atomic_store(&phase, RUN_STOP);
     if (started == r->turn->threads)
@@ -310,7 +331,7 @@ bool run_threads(struct run *r, run_body *body, void *arg)
     free(t);
     if (started < r->turn->threads)
         return run_fail(r, "threads", SEAM_E_NOMEM);
-    r->ret->rate = (double)r->ret->operations / r->ret->seconds;
+    r->ret->rate = r->ret->operations > 0 ? (double)r->ret->operations / r->ret->seconds : NAN;
     return true;
 }
 

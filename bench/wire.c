@@ -339,7 +339,8 @@ bool wire_turn(const struct bench_turn *turn, const char *count_dir, struct benc
         bool sent = send_request(in[1], request);
         close(in[1]);
         in[1] = -1;
-        uint64_t allowed = 300000 + (uint64_t)(turn->seconds + turn->warm_seconds) * 20000;
+        uint64_t allowed = 300000 + (uint64_t)(turn->seconds + turn->warm_seconds) * 20000 +
+                           turn->keys / 10; /* a store may be filled first */
         char *text = sent ? read_all(out[0], now_ms() + allowed, &late) : NULL;
         reap(pid, text, late, ret);
         free(text);

@@ -5,6 +5,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 scripts/deps.sh
+echo "building the command; the log is build/release/build.log" >&2
 cmake --preset release >/dev/null
 cmake --build --preset release --target seam >build/release/build.log 2>&1 ||
     { tail -30 build/release/build.log >&2; exit 1; }
@@ -14,4 +15,9 @@ for profile in representative stress; do
     build/release/seam bench --quick --profile "$profile" --json "seam-bench-results/demo-$profile.json" "$@"
     echo
 done
-echo "Full figures: seam-bench-results/demo-*.json   What the columns mean: docs/reading-the-numbers.md"
+cat <<END
+Full figures: seam-bench-results/demo-*.json   What the columns mean: docs/reading-the-numbers.md
+Next: build/release/seam bench --dry-run        what a whole comparison takes
+      build/release/seam bench --help           other workloads, engines and their variants
+      README.md, "The library in 25 lines"      the same engines in a program of yours
+END

@@ -67,6 +67,8 @@ usage() {
     refuses 2 "--dir needs a value" bench --dir --dry-run
     refuses 2 "--json needs a value" bench --json --quick
     refuses 2 --quick bench --quick=1
+    refuses 1 missing/x bench --json missing/x
+    refuses 2 "--dir is not UTF-8" bench --dir $'u\377'
     refuses 2 pink bench --color pink
     refuses 2 --seed bench --seed -1
     refuses 2 stray bench stray
@@ -211,6 +213,16 @@ more() { # workloads that take longer
     "$json_check" out.json || complain "the JSON is not what docs/bench-json.md says"
     [ "$(grep -cE '^(limit:ops=100\+)?mem .* none, declared$' out)" = 2 ] || complain "two rebuilds have no row: $(cat out)"
     grep -q "^limit:ops=3+mem .*failed" out || complain "does not tell which rebuild failed: $(cat out)"
+    "$seam" bench --workloads merge,units --threads 1 --ack none --runs 1 --keys 500 --time 0.02 \
+        --engines limit:ops=6+mem,mem --dir data >out 2>err || complain "a run beyond an engine's ceiling fails: $(cat err)"
+    grep -q "takes at most 5 ops a commit" out || complain "does not tell what the ceiling is: $(cat out)"
+    "$seam" bench --workloads append --threads 1 --batch 1000 --value 8K --time 0.001 --runs 1 --engines lmdb --dir data >out 2>err ||
+        complain "a run of commits that are longer than --time fails: $(cat err)"
+    grep -qE "^lmdb +0 " out && complain "a commit that takes longer than --time has a rate of 0: $(cat out)"
+    echo old >out.json
+    (ulimit -f 1; "$seam" bench --workloads get --runs 1 --keys 500 --time 0.02 --engines mem --json out.json >out 2>err)
+    [ "$(cat out.json)" = old ] && [ ! -e out.json.new ] ||
+        complain "a result that cannot be written takes the old one away: $(head -c 100 out.json)"
     [ ! -e data ] || complain "leaves its data directory"
 }
 
