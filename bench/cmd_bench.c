@@ -54,8 +54,8 @@ static void probe_once(struct report *r, const struct data_dir *d)
 /* Over the units that a short run gets to see; the same whenever profile, seed and keys are. */
 static void digest(struct report *r, const struct seam_corpus *corpus)
 {
-    uint64_t units = r->corpus.unit_ops_max > 1000 ? 1 : r->corpus.value_max > 65536 ? 50 : 1000;
-    if (seam_corpus_digest(corpus, units, 2, r->digest, NULL) != SEAM_OK)
+    r->digest_units = r->corpus.unit_ops_max > 1000 ? 1 : r->corpus.value_max > 65536 ? 50 : 1000;
+    if (seam_corpus_digest(corpus, r->digest_units, 2, r->digest, NULL) != SEAM_OK)
         r->digest[0] = 0;
 }
 

@@ -35,7 +35,7 @@ enum {
 static const struct bench_option options[] = {
     {"--profile", "P", "corpus: representative, stress, broker, fanout, or a file (representative)",
      OPT_PROFILE},
-    {"--engines", "LIST", "engines and variants: rocksdb,rocksdb:blob,lmdb,mem (all built in)",
+    {"--engines", "LIST", "engines and variants: vlog,rocksdb,rocksdb:blob,lmdb (all built in)",
      OPT_ENGINES},
     {"--workloads", "LIST", "of those below, and limits (all but units, append-under-ingest)",
      OPT_WORKLOADS},

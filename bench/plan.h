@@ -60,6 +60,7 @@ struct report {
     size_t n_rows, n_blocks;
     struct seam_environment env;
     char digest[33];
+    uint64_t digest_units; /* that it is over */
     struct seam_corpus_info corpus; /* pointers inside are of the open corpus */
     struct seam_probe_cell flush;       /* of the whole run: the short probe's turns merged */
     double flush_low_us, flush_high_us;

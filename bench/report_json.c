@@ -90,6 +90,7 @@ static json_t *corpus(const struct report *r)
     json_t *o = json_object();
     json_object_set_new(o, "profile", json_string(r->plan->profile));
     json_object_set_new(o, "digest", text(r->digest));
+    json_object_set_new(o, "digest_units", json_integer((json_int_t)r->digest_units));
     json_object_set_new(o, "keys", json_integer((json_int_t)r->plan->keys));
     json_object_set_new(o, "key_average", json_integer((json_int_t)r->corpus.key_average));
     json_object_set_new(o, "value_average", json_integer((json_int_t)r->corpus.value_average));

@@ -29,8 +29,9 @@ static void machine(const struct report *r, FILE *out)
     if (!isnan(r->flush_low_us))
         fprintf(out, "   flush of 4 KiB %.0f..%.0f us: %s", r->flush_low_us, r->flush_high_us,
                 r->flush_high_us > 1.5 * r->flush_low_us ? "moving" : "steady");
-    fprintf(out, "\ncorpus   %s, seed %llu, digest %.8s   %llu keys\n", r->plan->profile,
-            (unsigned long long)r->plan->seed, r->digest, (unsigned long long)r->plan->keys);
+    fprintf(out, "\ncorpus   %s, seed %llu, digest of %llu unit%s %.8s   %llu keys\n", r->plan->profile,
+            (unsigned long long)r->plan->seed, (unsigned long long)r->digest_units,
+            r->digest_units == 1 ? "" : "s", r->digest, (unsigned long long)r->plan->keys);
 }
 
 /* ---- durable rows ------------------------------------------------------------------------ */

@@ -226,7 +226,6 @@ void run_append(struct run *r)
         (!beside || run_set_make(r, &ingest.set))) {
         seam_usage_read(&usage);
         r->rss_before = usage.rss_bytes;
-        (void)seam_usage_reset_peak();
         r->acked = beside ? &a.acked : NULL;
         if (append_open(r, &a) && run_steady(r, a.ring) && (!beside || run_ingest_start(r, &ingest)) &&
             run_threads(r, append_body, &a) && run_ingest_stop(r, &ingest)) {

@@ -99,7 +99,6 @@ void run_load(struct run *r)
     if (run_set_make(r, &set)) {
         seam_usage_read(&usage);
         r->rss_before = usage.rss_bytes;
-        (void)seam_usage_reset_peak();
     }
     if (r->ret->error_code == SEAM_OK && run_open(r, &fresh)) {
         run_meter_begin(r);

@@ -301,7 +301,6 @@ bool run_fill(struct run *r)
 
 void run_read(struct run *r)
 {
-    (void)seam_usage_reset_peak();
     if (!run_fill(r))
         return;
     struct run_left left = {NULL, NULL, NULL, 0};

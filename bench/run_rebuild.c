@@ -251,7 +251,6 @@ static bool rebuild_timed(struct rebuild *b, struct reader *g)
     struct run *r = b->r;
     const struct seam_rebuild_options unswept = {.max_events = UINT64_MAX};
     struct seam_rebuild_progress at = {0};
-    (void)seam_usage_reset_peak();
     run_meter_begin(r);
     atomic_store(&g->phase, RUN_TIMED);
     int rc = seam_projection_rebuild(b->table, &unswept, &at, &r->err);

@@ -148,9 +148,11 @@ static bool flushes_now(struct seam_flushcount *ret)
     return ret->unseen == 0;
 }
 
+/* The peak of memory is begun anew: what filled the store before may have taken more. */
 void run_meter_begin(struct run *r)
 {
     struct seam_usage usage;
+    (void)seam_usage_reset_peak();
     seam_usage_read(&usage);
     r->begin_cpu_us = usage.cpu_us;
     seam_environment_device_io(&r->env, &r->begin_device);

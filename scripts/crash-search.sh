@@ -7,7 +7,7 @@ cd "$(dirname "$0")/.."
 build=${1:-build/dev}
 export SEAM_EVERY=1
 failed=0
-for program in sim_storedir sim_liar sim_vlog sim_even sim_seam; do
+for program in sim_storedir sim_liar sim_vlog sim_even sim_seam sim_witness sim_rebuild sim_store; do
     [ -x "$build/test_$program" ] || {
         echo "$program: not built"
         continue

@@ -11,10 +11,15 @@ cmake --build --preset release --target seam >build/release/build.log 2>&1 ||
     { tail -30 build/release/build.log >&2; exit 1; }
 
 mkdir -p seam-bench-results
-for profile in representative stress; do
+# Appends and rebuilds take messages of one size, whatever the profile: once is enough.
+bench() { # profile, further arguments
+    local profile=$1
+    shift
     build/release/seam bench --quick --profile "$profile" --json "seam-bench-results/demo-$profile.json" "$@"
     echo
-done
+}
+bench representative "$@"
+bench stress --workloads load,merge,get,floor,units,limits "$@"
 cat <<END
 Full figures: seam-bench-results/demo-*.json   What the columns mean: docs/reading-the-numbers.md
 Next: build/release/seam bench --dry-run        what a whole comparison takes
